@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain, pairwise
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from services.ingest_worker.extract.markdown_writer import NUMBER, counted, numbers_pages
@@ -24,6 +26,11 @@ _TENTH: Final = re.compile(r"\n\d{0,3}0\s")  # of ten lines that are numbered
 _SUM: Final = re.compile(
     r"[^\W\d]++(?:: ?|(?=.*[.,]\d\d(?!\d)) )(?:[A-Z]{3} |[€$£¥] ?)?[\d.,']*\d(?: [A-Z]{3}| ?[€$£¥])?"
 )  # Total: 9
+_PRINTED: Final = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d\b")  # above a page of a browser's
+_LABEL: Final = re.compile(r"\A(?:[^\W\d]{1,12} )?(?:\d{1,3}(?:\.\d{1,3})*+|[IVXL]+)[.:]? ")  # of a chapter
+_LETTERS_LABEL: Final = re.compile(r"\A[^\W\d]{0,12}\d{1,6}")  # the same, of which `letters` are left
+_PAGE: Final = re.compile(r"\A\d{1,4}[ |–-]+|[ |–-]+\d{1,4}\Z")
+_ALL: Final = 0.8  # of the pages that have text, at least
 _SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)]*+(?=\s|$)")
 _REST: Final = 600  # characters of a sentence that goes on on the next page
 
@@ -46,12 +53,16 @@ class Furniture(NamedTuple):
     feet: list[str]
 
 
-def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) -> tuple[list[str], Furniture]:
+def without_furniture(
+    pages: Sequence[str], headings: Mapping[int, set[str]], sections: Mapping[int, set[str]] = MappingProxyType({})
+) -> tuple[list[str], Furniture]:
     """Return the pages without the lines that run over several of them, and those lines.
 
     A line that also stands in the middle of pages stays, and one of a table, and a title above the pages of a table.
-    Of fewer than four pages, only numbers of pages go, and words beside them; of fewer than six, no sums.
-    `headings` are the `letters` of the lines that stay, by page. A page of which half would go stays, as a form does.
+    Of fewer than four pages, only numbers of pages go, words beside them, a browser's time of printing, and lines
+    between the parts of a sentence that goes on; of fewer than six, no sums.
+    `headings` are the `letters` of the lines that stay, by page; `sections` those of titles that pages of books show.
+    A page of which half would go stays, as a form does.
     """
     lines = [page.splitlines() for page in pages]
     places: dict[str, list[_Place]] = {}
@@ -62,10 +73,7 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
     least = max(_least(len(pages)), _SHARE * len(pages))
     often = ((key, some) for key, some in places.items() if len(some) >= least)
     shared = {key: count for key, some in often if (count := len({place.page for place in some})) >= least}
-    if len(pages) < _LEAST:
-        shared = dict.fromkeys(_numbering(lines, {key: places[key] for key in shared}), len(pages))
-    elif len(pages) < _FEW:
-        shared = {key: count for key, count in shared.items() if not _SUM.fullmatch(key)}
+    shared = _sure(lines, shared, places) if len(pages) < _FEW else shared
     anywhere = Counter(" ".join(line.split()) for some in lines for line in some) if shared else Counter[str]()
     for key, count in shared.items():
         some = places[key]
@@ -74,16 +82,70 @@ def without_furniture(pages: Sequence[str], headings: Mapping[int, set[str]]) ->
         if titles or anywhere[key] > 1.2 * len(some):  # also in the middle of pages
             continue
         first = some[0]
-        (furniture.heads if 2 * first.line < len(lines[first.page]) else furniture.feet).append(key)
+        if not _PRINTED.match(key):
+            (furniture.heads if 2 * first.line < len(lines[first.page]) else furniture.feet).append(key)
         for page, line, _ in some:
             if letters(lines[page][line]) not in headings.get(page, ()):
                 dropped[page].add(line)
+    for page, line in _of_sections(lines, places, sections):
+        dropped[page].add(line)
     if not any(dropped):
         return list(pages), furniture
     return [
         "\n".join(line for at, line in enumerate(some) if at not in gone or 2 * len(gone) > sum(map(bool, some)))
         for some, gone in zip(lines, dropped, strict=True)
     ], furniture
+
+
+def _sure(
+    pages: Sequence[Sequence[str]], shared: Mapping[str, int], places: Mapping[str, Sequence[_Place]]
+) -> dict[str, int]:
+    """Return those of the lines that all of a few pages share which are no data, and on how many pages they are."""
+    if len(pages) >= _LEAST:
+        return {key: count for key, count in shared.items() if not _SUM.fullmatch(key)}
+    found = {key: places[key] for key in shared}
+    return dict.fromkeys(chain(_numbering(pages, found), _tearing(pages, found)), len(pages))
+
+
+def _of_sections(
+    pages: Sequence[Sequence[str]], places: Mapping[str, Sequence[_Place]], sections: Mapping[int, set[str]]
+) -> Iterator[tuple[int, int]]:
+    """Yield page and line of numbers, and of titles beside them, that stand first or last on a page.
+
+    In books each chapter, or section, has lines of its own, and the number of its first page is elsewhere. Nearly all
+    pages have a number then.
+    """
+    keys = {(place.page, place.line): place.key for some in places.values() for place in some}
+    numbered = {page for (page, _), key in keys.items() if NUMBER in key}
+    if len(pages) < _LEAST or len(numbered) < _ALL * sum(map(any, pages)):
+        return
+    known = set[str]()
+    for page, lines in enumerate(pages):
+        own = sections.get(page, set[str]())
+        known |= {title.lstrip("0123456789") for title in own} - {""}
+        filled = [at for at, line in enumerate(lines) if line.strip()]
+        for some in (filled[:2], filled[:-3:-1]):
+            ends = {at: keys[page, at] for at in some if (page, at) in keys}
+            numbers = [at for at, key in ends.items() if key.strip("-–— ") == NUMBER]
+            titles = [
+                at
+                for at, key in ends.items()
+                if _names_section(key, known, numbered=bool(numbers))
+                # The title of the page itself stays.
+                if (here := letters(lines[at])) not in own or sum(letters(line) == here for line in lines) > 1
+            ]
+            yield from ((page, at) for at in titles)
+            yield from ((page, at) for at in numbers if at == some[0] or titles)
+
+
+def _names_section(key: str, known: AbstractSet[str], *, numbered: bool) -> bool:
+    """Return whether a line has a section's title, and its page's number or chapter; or its number is beside it."""
+    bare = _PAGE.sub("", key.replace(NUMBER, "0"))
+    title = letters(_LABEL.sub("", bare))
+    if len(title) < _LEAST:
+        return False
+    rests = {_LETTERS_LABEL.sub("", title.removeprefix(one)) for one in known if title.startswith(one)}
+    return (title in known and (numbered or bare != key)) or not known.isdisjoint(rests)
 
 
 def without_line_numbers(page: str) -> str:
@@ -115,12 +177,26 @@ def _numbering(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Pl
     for key, places in shared.items():
         before = key.partition(NUMBER)[0].split()
         named = bool(before) and before[-1].isalpha() and numbers_pages(before[-1])
-        if NUMBER in key and (named or 2 * NUMBER in key or (numbers_pages(key) and (key != NUMBER or len(pages) > 2))):
+        if _PRINTED.match(key) or (
+            NUMBER in key and (named or 2 * NUMBER in key or (numbers_pages(key) and (key != NUMBER or len(pages) > 2)))
+        ):
             numbers.update((place.page, place.line) for place in places)
             yield key
     for key, places in shared.items():
         if not any(map(str.isdecimal, key)) and all(_near(pages[page], at, page, numbers) for page, at, _ in places):
             yield key
+
+
+def _tearing(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
+    """Yield the lines between the end of a page and the head of the next one, where a sentence goes on."""
+    keys = {(place.page, place.line): place.key for places in shared.values() for place in places}
+    for page, (above, below) in enumerate(pairwise(pages)):
+        ends = [at for at, line in enumerate(above) if line.strip() and (page, at) not in keys]
+        begins = [at for at, line in enumerate(below) if line.strip() and (page + 1, at) not in keys]
+        if ends and begins and _goes_on(above[ends[-1]].rstrip(), below[begins[0]].lstrip()):
+            feet, heads = range(ends[-1] + 1, len(above)), range(begins[0])
+            yield from (keys[page, at] for at in feet if (page, at) in keys)
+            yield from (keys[page + 1, at] for at in heads if (page + 1, at) in keys)
 
 
 def _near(lines: Sequence[str], at: int, page: int, numbers: AbstractSet[tuple[int, int]]) -> bool:
@@ -180,6 +256,13 @@ def _is_above_table(lines: Sequence[str], at: int) -> bool:
     return next((line.startswith(TABLE) for line in lines[at + 1 :] if line.strip()), False)
 
 
+def _goes_on(last: str, rest: str) -> bool:
+    """Return whether a page's last line is within a sentence that goes on at the head of the next page."""
+    divided = last[-1:] == "-" and last[-2:-1].isalpha()
+    open_ = divided or last[-1:].isalnum() or last[-1:] in (",", "\ufffe")
+    return open_ and rest[:1].islower() and not last.startswith((TABLE, "#"))
+
+
 def with_whole_sentences(pages: Sequence[str]) -> list[str]:
     """Return the pages; the rest of a sentence that goes on on the next page is moved to the page where it begins.
 
@@ -194,10 +277,9 @@ def with_whole_sentences(pages: Sequence[str]) -> list[str]:
             notes[at] = "\n".join(line for line in lines if line.startswith(FOOTNOTE))
     for at in range(len(found) - 1):
         last, rest = found[at].rstrip().rpartition("\n")[2], found[at + 1].lstrip()
-        divided = last[-1:] == "-" and last[-2:-1].isalpha()
-        goes_on = divided or last[-1:].isalnum() or last[-1:] in (",", "\ufffe")
-        if not goes_on or not rest[:1].islower() or last.startswith((TABLE, "#")):
+        if not _goes_on(last, rest):
             continue
+        divided = last[-1:] == "-"
         end = _SENTENCE_END.search(rest, 0, _REST)
         if end and TABLE not in rest[: end.end()]:
             page = found[at].rstrip()

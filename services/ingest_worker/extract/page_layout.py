@@ -1009,14 +1009,16 @@ def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
     for at, line in enumerate(lines):
         if len(line) > 1 and rows and rows[-1] is not lines[at - 1]:
             # Behind a title alone: what is beside each other above it, as in a letter's head, is none of its columns.
-            beside = rows[-1][0].left < line[0].left + _NEAR and max(map(len, rows)) < len(line)
+            beside = min(row[0].left for row in rows) < line[0].left + _NEAR and max(map(len, rows)) < len(line)
             if beside and len(lines[at - 1]) == 1 and _begins_with_header(lines[at:]):
                 yield lines[start:at]
                 start, gaps, rows = at, [], []
         elif len(line) > 1 and rows:
             gap, height = line[0].top - rows[-1][0].bottom, line[0].bottom - line[0].top
-            wider = gaps and gap > max(1.5 * median_low(gaps), 0.5 * height)
-            more = len(rows) >= _LEAST_ROWS and max(map(len, rows)) < len(line)
+            near = median_low(gaps) if gaps else _gap_below(lines, at)
+            wider = gap > max(1.5 * near, 0.5 * height)
+            alone = not gaps and not any(_over_columns(rows[-1], lines[at:]))
+            more = (len(rows) >= _LEAST_ROWS or alone) and max(map(len, rows)) < len(line)
             if wider and (more or not _share_columns(rows[-1], line)) and _begins_with_header(lines[at:]):
                 yield lines[start:at]
                 start, gaps, rows = at, [], []
@@ -1024,6 +1026,11 @@ def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
                 gaps.append(gap)
         rows += [line] if len(line) > 1 else []
     yield lines[start:]
+
+
+def _gap_below(lines: Sequence[_Line], at: int) -> float:
+    """Return the space between a line and the next one."""
+    return lines[at + 1][0].top - lines[at][0].bottom if at + 1 < len(lines) else math.inf
 
 
 def _block_end(lines: Sequence[_Line], start: int) -> int:

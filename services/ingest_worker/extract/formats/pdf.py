@@ -188,10 +188,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
             raise Rejected(f"{hints.name} is locked by a password", "password") from None
         found = _by_pypdf(data, hints)
     pages = found.pages
-    headings: dict[int, set[str]] = {}
-    for heading in found.outline:
-        headings.setdefault(heading.page, set()).add(letters(heading.title))
-    shown, furniture = without_furniture([without_line_numbers(page or "") for page in pages], headings)
+    headings, sections = _letters_of(found.outline), _letters_of(found.outline or found.by_size)
+    shown, furniture = without_furniture([without_line_numbers(page or "") for page in pages], headings, sections)
     shown = with_whole_sentences(shown)
     known = _words(shown)
     texts = [
@@ -230,6 +228,14 @@ def read(data: bytes, hints: Hints) -> Extraction:
         file={"author": found.says.get("Author"), "keywords": found.says.get("Keywords")},
         notes=(*notes, *unread),
     )
+
+
+def _letters_of(headings: Iterable[_Heading]) -> dict[int, set[str]]:
+    """Return the letters of headings by page."""
+    found: dict[int, set[str]] = {}
+    for heading in headings:
+        found.setdefault(heading.page, set()).add(letters(heading.title))
+    return found
 
 
 def _notes(found: _Read, texts: Sequence[str | None]) -> list[Note]:

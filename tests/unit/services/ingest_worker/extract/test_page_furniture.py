@@ -50,6 +50,8 @@ def test_running_lines_and_page_numbers_are_told() -> None:
         ("", "Summe 45,00 €", 4, 0),
         ("", "(c) 2026 Brandt Boats GmbH", 4, 1),
         ("Edition 2026", "Harbour Ltd, Quay 3, 24103 Kiel, Tel. 0431 5550101", 4, 2),
+        ("11/28/26, 9:54 PM Boats of Skerrow", "", 2, 1),
+        ("28.11.2026, 21:54 Boats of Skerrow", "https://skerrow.example/boats {0}/{1}", 2, 2),
         ("Version 1.2", "Report 17/2026\nPage {0} of {1}", 4, 3),
         ("Table of boats {0}", "", 2, 0),
         ("Chapter {0}", "", 3, 0),
@@ -77,7 +79,65 @@ def test_of_a_few_pages_only_their_numbers_and_words_beside_them_go(
 
     assert [page.count("\n") - left.count("\n") for page, left in zip(pages, shown, strict=True)] == [gone] * count
     assert (shown == bodies) is (gone == (f"{top}\n{bottom}".strip().count("\n") + 1))
-    assert len([*furniture.heads, *furniture.feet]) == gone
+    printed = top[:1].isdigit()  # nobody looks for when it was
+    assert len([*furniture.heads, *furniture.feet]) == gone - printed
+
+
+@pytest.mark.parametrize(("last", "first", "gone"), [("and on", "the pier", True), ("and on.", "The pier", False)])
+def test_lines_within_a_sentence_that_goes_on_on_the_next_page_are_no_part_of_it(
+    last: str, first: str, gone: bool
+) -> None:
+    head, foot = "Lease no. 7/2024", "Skerrow Ltd"
+    pages = [
+        f"{head}\n{_body('Petrel')}\nIt lies at the quay {last}\n{foot}",
+        f"{head}\n{first} is oak.\n{_body('Skua')}\n{foot}",
+    ]
+
+    shown, furniture = without_furniture(pages, {})
+
+    assert (head not in "".join(shown)) is gone
+    assert (foot not in shown[0]) is gone
+    assert (head in furniture.heads) is gone
+
+
+_SECTIONS = {0: {letters("Chapter 1"), letters("The boats")}, 2: {letters("1.1 Sails of cloth")}}
+
+
+@pytest.mark.parametrize(
+    ("heads", "gone"),
+    [
+        (["1", "2 CHAPTER 1. THE BOATS", "3", "1.1. SAILS OF CLOTH\n4", "5 1.1 Sails of cloth"], {1, 2, 3, 4, 5}),
+        (["- 1 -", "- 2 -\nThe boats", "- 3 -", "- 4 -\nSails of cloth", "- 5 -"], {1, 2, 3, 4, 5}),
+        # A title alone may be that of a part of the page.
+        (["1", "The boats", "3", "4", "5 Masts of the boats"], {1, 3, 4}),
+    ],
+)
+def test_titles_of_sections_beside_the_numbers_of_pages_are_no_text(heads: list[str], gone: set[int]) -> None:
+    bodies = [f"{_body(name)}\nIt lies at the {name} quay." for name in _NO[:5]]
+    pages = [f"{head}\n{body}" for head, body in zip(heads, bodies, strict=True)]
+
+    shown, _ = without_furniture(pages, {}, _SECTIONS)
+
+    assert {at for at, (page, body) in enumerate(zip(shown, bodies, strict=True), 1) if page == body} == gone
+
+
+def test_a_title_at_the_head_of_its_page_stays() -> None:
+    bodies = [f"{_body(name)}\nIt lies at the {name} quay.\n{at}" for at, name in enumerate(_NO[:5], 1)]
+    pages = [*bodies[:2], f"1.1 Sails of cloth\n{bodies[2]}", *bodies[3:]]
+
+    shown, _ = without_furniture(pages, {}, _SECTIONS)
+
+    assert shown[2].startswith("1.1 Sails of cloth\n")
+
+
+def test_two_titles_of_sections_in_a_line_are_no_text() -> None:
+    head = "1.1. SAILS OF CLOTH CHAPTER 1. THE BOATS"
+    bodies = [f"{_body(name)}\nIt lies at the {name} quay." for name in _NO[:5]]
+    pages = [f"{head if at == 4 else ''}\n{body}\n{at}" for at, body in enumerate(bodies, 1)]
+
+    shown, _ = without_furniture(pages, {}, _SECTIONS)
+
+    assert head not in shown[3]
 
 
 @pytest.mark.parametrize(

@@ -572,6 +572,21 @@ def test_addresses_above_a_table_in_the_same_places_are_none_of_its_names() -> N
     ]
 
 
+def test_a_line_in_two_places_far_above_a_table_is_none_of_its_names() -> None:
+    account = "Account 0049 1500                          Page 1 of 2\n\n\n"
+    rows = (
+        "Date      Text                Paid         Balance\n"
+        "02/04     RENT OLMO 3         74.10         825.90\n"
+        "05/04     BAKERY MORA         23.08         802.82"
+    )
+
+    assert _rows(text_of(_page(account + rows))[0])[1:] == [
+        "Date | Text | Paid | Balance",
+        "Date: 02/04; Text: RENT OLMO 3; Paid: 74.10; Balance: 825.90",
+        "Date: 05/04; Text: BAKERY MORA; Paid: 23.08; Balance: 802.82",
+    ]
+
+
 def test_names_of_groups_above_a_gap_are_of_the_table() -> None:
     groups = "(In millions)\n              Ferry                 Boats\n\n"
     years = "              2026       2025       2026       2025\n"
@@ -729,6 +744,13 @@ def test_names_right_above_coloured_rows_are_theirs(above: str, names: str | Non
     ("above", "apart"),
     [
         ("Skerrow Ltd         Invoice 17\nQuay 3              Due in June\nInvoice", True),
+        (
+            (
+                "Skerrow Ltd         Customer   17\nQuay 3              Meter      9\n"
+                "                    New        8.50\nInvoice"
+            ),
+            True,
+        ),
         # Names over several columns stand further right, and a title within a table is above values.
         ("            North               South\n(in millions)", False),
         ("Pier        Depth     Crane     Boats\nNorth       4.5       3         8\nAll others", False),
