@@ -573,14 +573,14 @@ def test_addresses_above_a_table_in_the_same_places_are_none_of_its_names() -> N
 
 
 def test_a_line_in_two_places_far_above_a_table_is_none_of_its_names() -> None:
-    account = "Account 0049 1500                          Page 1 of 2\n\n\n"
+    account = "Account 0049 1500                          Page 1 of 2\n\n"
     rows = (
         "Date      Text                Paid         Balance\n"
         "02/04     RENT OLMO 3         74.10         825.90\n"
         "05/04     BAKERY MORA         23.08         802.82"
     )
 
-    assert _rows(text_of(_page(account + rows))[0])[1:] == [
+    assert _rows(text_of(_page(account + rows, bold=[2]))[0])[1:] == [
         "Date | Text | Paid | Balance",
         "Date: 02/04; Text: RENT OLMO 3; Paid: 74.10; Balance: 825.90",
         "Date: 05/04; Text: BAKERY MORA; Paid: 23.08; Balance: 802.82",
