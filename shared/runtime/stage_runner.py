@@ -123,9 +123,11 @@ class GenerationStages:
         while True:
             try:
                 await self._begin(registered, join)
-            except (Unavailable, ConfigurationError) as error:
-                self._waiting[registered.id] = str(error)
-                log_.warning("generation_waits", generation=registered.id, reason=str(error))
+            except Exception as error:  # after a bug, too: readiness tells it, and the next try may succeed
+                reason = str(error) or type(error).__name__
+                bug = None if isinstance(error, Unavailable | ConfigurationError) else error
+                self._waiting[registered.id] = reason
+                log_.warning("generation_waits", generation=registered.id, reason=reason, exc_info=bug)
                 await asyncio.sleep(_AGAIN_S)
             else:
                 break

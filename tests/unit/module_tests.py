@@ -111,7 +111,6 @@ TESTED_BY: Final = {
     "services/query_api/serving_api.py": _REINDEX,
     "services/query_api/ops/generation_plan.py": _REINDEX,
     "services/query_api/ops/generations.py": _REINDEX,
-    "shared/runtime/stage_runner.py": _REINDEX,
     "shared/runtime/in_force.py": _REINDEX,
     "shared/state/generation_watch.py": _REINDEX,
     "shared/state/generations.py": "tests/property/test_generations.py",
