@@ -8,11 +8,15 @@ import qdrant_edge
 import xxhash
 
 from shared.store import Sparse
-from shared.text.words import paired, with_beginnings
+from shared.text.words import WORD, folded, paired, with_beginnings
 from shared.times import LoopTurns
 
 K1, B, AVERAGE_TOKENS = 1.2, 0.75, 256.0  # avg: chunks of 800 characters have 100 to 150 without stop words
 FOLDED = 0.5  # weight of a folded form or a beginning beside the exact word: `schon` is not `schön`
+# Of a query in another language, a word of one to three letters is mostly "wie", "się" or "jak": function words of any
+# language, without a list of each. Chosen on Pro Git in five languages (docs/measurements.md#languages).
+SHORT, _LONGER = 0.4, 4
+_BEYOND_CYRILLIC = "\u0530"  # Arabic and Hebrew write no vowels: their short words say more
 _LANGUAGE = "english"
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße, 경로를. " * 3
 
@@ -40,9 +44,16 @@ class Bm25:
         """Return the text's term weights; empty for a text of stop words only."""
         return self._vector(self._model.embed_document, text, of_query=False)
 
-    def query(self, text: str) -> Sparse:
-        """Return weight 1 for each of the query's terms, and less for folded forms and beginnings."""
-        return self._vector(self._model.embed_query, text, of_query=True)
+    def query(self, text: str, *, foreign: bool = False) -> Sparse:
+        """Return weight 1 for each of the query's terms, and less for folded forms and beginnings.
+
+        In a `foreign` query, one in another language than English, short words weigh less, but not abbreviations.
+        """
+        whole = self._vector(self._model.embed_query, text, of_query=True)
+        if not foreign or not (short := set(self._model.embed_query(_short_words(text)).indices)):
+            return whole
+        weighed = zip(whole.indices, whole.values, strict=True)
+        return Sparse(whole.indices, [value * SHORT if index in short else value for index, value in weighed])
 
     def _vector(self, embed: Callable[[str], qdrant_edge.SparseVector], text: str, *, of_query: bool) -> Sparse:
         if not text.isascii():
@@ -69,6 +80,12 @@ class Bm25:
             vectors.append(self.document(text))
             await turns.give()
         return vectors
+
+
+def _short_words(text: str) -> str:
+    """Return the text's short words of letters, exact and folded, without those in capitals."""
+    few = [word for word in WORD.findall(text) if len(word) < _LONGER and word.isalpha() and not word[1:].isupper()]
+    return " ".join(each for word in few if (plain := folded(word)) < _BEYOND_CYRILLIC for each in {word, plain})
 
 
 @functools.cache

@@ -31,7 +31,7 @@ from services.query_api.search.results import Expanded, Found, Results, Timings,
 from services.query_api.search.word_frequencies import reads
 from shared import tracing
 from shared.answers.follow_up import LONGEST_QUESTION
-from shared.embedder import Embedder, Vector
+from shared.embedder import BUILT_IN_MODEL, Embedder, Vector
 from shared.errors import Unavailable
 from shared.reranker import Reranker
 from shared.state.generations import CosineScale
@@ -179,8 +179,10 @@ class Retriever:
         legs: dict[str, Leg] = {}
         if vector is not None:
             legs["dense"] = Leg(dense=vector)
-        if query.mode != "dense" and (terms := self.bm25.query(query.text)).indices:  # not of stop words alone
-            legs["sparse"] = Leg(sparse=terms)
+        if query.mode != "dense":
+            terms = self.bm25.query(query.text, foreign=not reads(BUILT_IN_MODEL, query.text))
+            if terms.indices:  # not of stop words alone
+                legs["sparse"] = Leg(sparse=terms)
         if not legs:
             return {}
         hits = await self.index.search(query.tenant, list(legs.values()), query.where, limit=query.limit)

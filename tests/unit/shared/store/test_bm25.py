@@ -112,3 +112,21 @@ def test_other_words_of_a_text_weigh_the_same_beside_accents() -> None:
     plain, accented = ENGLISH.document("plain tea"), ENGLISH.document("plain tea müllerin")
 
     assert accented.values[:2] == pytest.approx(plain.values, rel=0.01)
+
+
+def test_short_words_of_a_foreign_query_weigh_less_than_its_others() -> None:
+    question = "Wie kann ich die SSH-Schlüssel für git und x86 in 京都 finden?"
+    plain, foreign = ENGLISH.query(question), ENGLISH.query(question, foreign=True)
+    less = {
+        index
+        for index, before, after in zip(plain.indices, plain.values, foreign.values, strict=True)
+        if after < before
+    }
+
+    assert foreign.indices == plain.indices
+    assert less == set(ENGLISH.query("wie ich die für fur git und").indices)
+
+
+@pytest.mark.parametrize("question", ["東京のホテル", "كيف أجد بيت", "איך לגור בבית"], ids=["Kana", "Arabic", "Hebrew"])
+def test_short_words_of_scripts_without_vowels_or_blanks_weigh_as_before(question: str) -> None:
+    assert ENGLISH.query(question, foreign=True) == ENGLISH.query(question)

@@ -12,6 +12,7 @@ from services.query_api.search import retrieval
 from services.query_api.search.retrieval import Mode, Retriever
 from shared.errors import Unavailable
 from shared.state.index import Index
+from shared.store import Leg
 from shared.store.bm25 import Bm25
 from tests.fakes.embedder import MemoryEmbedder
 from tests.fakes.state import GENERATION, ledger_and_index
@@ -58,3 +59,21 @@ async def test_a_store_that_keeps_silent_is_not_asked_again_at_once() -> None:
 
     with pytest.raises(CircuitOpen, match="the store failed 5 times in a row"):
         await retriever.search("tenant", "lantern", mode="sparse")
+
+
+@pytest.mark.parametrize(
+    ("query", "foreign"), [("Wie finde ich den Schlüssel?", True), ("How do I find the ash key?", False)]
+)
+async def test_short_words_weigh_less_in_questions_of_other_languages_alone(query: str, foreign: bool) -> None:
+    asked = list[Leg]()
+
+    class Listening(MemoryStore):
+        async def search(self, *what: Any, **how: Any) -> Any:
+            asked.extend(what[1])
+            return await super().search(*what, **how)
+
+    _, index = await ledger_and_index(Listening())
+    await Retriever(index, MemoryEmbedder(), Bm25(), Metrics(CollectorRegistry())).search("t", query, mode="sparse")
+
+    assert [leg.sparse for leg in asked] == [Bm25().query(query, foreign=foreign)]
+    assert (Bm25().query(query, foreign=True) == Bm25().query(query)) is False
