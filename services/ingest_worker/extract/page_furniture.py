@@ -26,7 +26,7 @@ _TENTH: Final = re.compile(r"\n\d{0,3}0\s")  # of ten lines that are numbered
 _SUM: Final = re.compile(
     r"[^\W\d]++(?:: ?|(?=.*[.,]\d\d(?!\d)) )(?:[A-Z]{3} |[€$£¥] ?)?[\d.,']*\d(?: [A-Z]{3}| ?[€$£¥])?"
 )  # Total: 9
-_PRINTED: Final = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d\b")  # above a page of a browser's
+_PRINTED: Final = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d\b|file:///")  # at a browser's page
 _LABEL: Final = re.compile(r"\A(?:[^\W\d]{1,12} )?(?:\d{1,3}(?:\.\d{1,3})*+|[IVXL]+)[.:]? ")  # of a chapter
 _LETTERS_LABEL: Final = re.compile(r"\A[^\W\d]{0,12}\d{1,6}")  # the same, of which `letters` are left
 _PAGE: Final = re.compile(r"\A\d{1,4}[ |–-]+|[ |–-]+\d{1,4}\Z")

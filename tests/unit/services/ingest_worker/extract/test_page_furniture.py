@@ -51,6 +51,7 @@ def test_running_lines_and_page_numbers_are_told() -> None:
         ("", "(c) 2026 Brandt Boats GmbH", 4, 1),
         ("Edition 2026", "Harbour Ltd, Quay 3, 24103 Kiel, Tel. 0431 5550101", 4, 2),
         ("11/28/26, 9:54 PM Boats of Skerrow", "", 2, 1),
+        ("11/28/26, 9:54 PM Boats of Skerrow", "file:///home/ida/boats.html {0}/{1}", 2, 2),
         ("28.11.2026, 21:54 Boats of Skerrow", "https://skerrow.example/boats {0}/{1}", 2, 2),
         ("Version 1.2", "Report 17/2026\nPage {0} of {1}", 4, 3),
         ("Table of boats {0}", "", 2, 0),
@@ -79,7 +80,7 @@ def test_of_a_few_pages_only_their_numbers_and_words_beside_them_go(
 
     assert [page.count("\n") - left.count("\n") for page, left in zip(pages, shown, strict=True)] == [gone] * count
     assert (shown == bodies) is (gone == (f"{top}\n{bottom}".strip().count("\n") + 1))
-    printed = top[:1].isdigit()  # nobody looks for when it was
+    printed = top[:1].isdigit() + bottom.startswith("file:")  # nobody looks for when it was, or from where
     assert len([*furniture.heads, *furniture.feet]) == gone - printed
 
 
