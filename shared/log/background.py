@@ -47,4 +47,10 @@ def repeat(
             known = reason
             await asyncio.sleep(again_s if reason and again_s is not None else every_s)
 
-    stack.callback(asyncio.create_task(for_ever()).cancel)
+    async def end() -> None:
+        # What is closed next may still be in use until it has ended.
+        task.cancel()
+        await asyncio.wait([task])
+
+    task = asyncio.create_task(for_ever())
+    stack.push_async_callback(end)

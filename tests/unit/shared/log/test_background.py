@@ -63,3 +63,22 @@ async def test_a_bug_is_told_once_with_its_loop_and_tried_again_soon() -> None:
     assert [(each["event"], each["waits"], each["generation"]) for each in told] == [
         ("repeated_call_failed", "waits", "g")
     ]
+
+
+async def test_what_it_needs_is_closed_only_after_its_end() -> None:
+    begun, steps = asyncio.Event(), list[str]()
+
+    async def act() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            steps.append("ended")
+
+    async with AsyncExitStack() as stack:
+        stack.callback(steps.append, "closed")
+        repeat(stack, act, 3600.0)
+        await begun.wait()
+
+    assert steps == ["ended", "closed"]
