@@ -29,7 +29,6 @@ _SUM: Final = re.compile(
 _PRINTED: Final = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d\b|file:///")  # at a browser's page
 _LABEL: Final = re.compile(r"\A(?:[^\W\d]{1,12} )?(?:\d{1,3}(?:\.\d{1,3})*+|[IVXL]+)[.:]? ")  # of a chapter
 _LETTERS_LABEL: Final = re.compile(r"\A[^\W\d]{0,12}\d{1,6}")  # the same, of which `letters` are left
-_PAGE: Final = re.compile(r"\A\d{1,4}[ |–-]+|[ |–-]+\d{1,4}\Z")
 _ALL: Final = 0.8  # of the pages that have text, at least
 _SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)]*+(?=\s|$)")
 _REST: Final = 600  # characters of a sentence that goes on on the next page
@@ -119,6 +118,9 @@ def _of_sections(
     numbered = {page for (page, _), key in keys.items() if NUMBER in key}
     if len(pages) < _LEAST or len(numbered) < _ALL * sum(map(any, pages)):
         return
+    with_numbers = (place for place, key in keys.items() if NUMBER in key)
+    offsets = Counter(int(each) - page for page, at in with_numbers for each in _NUMBER.findall(pages[page][at]))
+    offset = max(offsets, key=offsets.__getitem__, default=0)
     known = set[str]()
     for page, lines in enumerate(pages):
         own = sections.get(page, set[str]())
@@ -130,7 +132,7 @@ def _of_sections(
             titles = [
                 at
                 for at, key in ends.items()
-                if _names_section(key, known, numbered=bool(numbers))
+                if _names_section(key, known, str(page + offset), beside=bool(numbers))
                 # The title of the page itself stays.
                 if (here := letters(lines[at])) not in own or sum(letters(line) == here for line in lines) > 1
             ]
@@ -138,14 +140,14 @@ def _of_sections(
             yield from ((page, at) for at in numbers if at == some[0] or titles)
 
 
-def _names_section(key: str, known: AbstractSet[str], *, numbered: bool) -> bool:
-    """Return whether a line has a section's title, and its page's number or chapter; or its number is beside it."""
-    bare = _PAGE.sub("", key.replace(NUMBER, "0"))
+def _names_section(key: str, known: AbstractSet[str], number: str, *, beside: bool) -> bool:
+    """Return whether a line has a section's title, and its page's number or chapter; or the number is `beside` it."""
+    line = key.replace(NUMBER, number)
+    bare = line.removeprefix(f"{number} ").removesuffix(f" {number}")
     title = letters(_LABEL.sub("", bare))
-    if len(title) < _LEAST:
-        return False
-    rests = {_LETTERS_LABEL.sub("", title.removeprefix(one)) for one in known if title.startswith(one)}
-    return (title in known and (numbered or bare != key)) or not known.isdisjoint(rests)
+    rests = (title.removeprefix(one) for one in known if title.startswith(one))
+    chapters = {rest[label.end() :] for rest in rests if (label := _LETTERS_LABEL.match(rest))}
+    return (title in known and (beside or bare != line)) or not known.isdisjoint(chapters)
 
 
 def without_line_numbers(page: str) -> str:

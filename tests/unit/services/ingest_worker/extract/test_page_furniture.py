@@ -109,8 +109,10 @@ _SECTIONS = {0: {letters("Chapter 1"), letters("The boats")}, 2: {letters("1.1 S
     [
         (["1", "2 CHAPTER 1. THE BOATS", "3", "1.1. SAILS OF CLOTH\n4", "5 1.1 Sails of cloth"], {1, 2, 3, 4, 5}),
         (["- 1 -", "- 2 -\nThe boats", "- 3 -", "- 4 -\nSails of cloth", "- 5 -"], {1, 2, 3, 4, 5}),
-        # A title alone may be that of a part of the page.
+        # A title alone may be that of a part of the page, and so may one with a year.
         (["1", "The boats", "3", "4", "5 Masts of the boats"], {1, 3, 4}),
+        (["1", "2 Masts of the boats", "3", "The boats 2024\n4 Masts of the boats", "5"], {1, 3, 5}),
+        (["1", "2 Masts of the boats", "3", "The boats Sails of cloth\n4 Masts of the boats", "5"], {1, 3, 5}),
     ],
 )
 def test_titles_of_sections_beside_the_numbers_of_pages_are_no_text(heads: list[str], gone: set[int]) -> None:
