@@ -15,7 +15,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _SECTION: Final = re.compile(r"(?:\"[^\"]*+\"|[^\";])++")
-_WORDS: Final = re.compile(r"\s*+(?:\[[A-Z][a-z]++\])?\"([^\"]*[^\W\d_][^\"]*)\"\s*+")
+_WORDS: Final = re.compile(r"(?<!\s)\s*+(?:\[[A-Z][a-z]++\])?\"(?=[^\"]*?[^\W\d_])([^\"]*+)\"\s*+")
 
 
 class NumberFormat(NamedTuple):
