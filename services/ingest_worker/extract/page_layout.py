@@ -1017,9 +1017,12 @@ def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
             gap, height = line[0].top - rows[-1][0].bottom, line[0].bottom - line[0].top
             near = median_low(gaps) if gaps else _gap_below(lines, at)
             wider = gap > max(1.5 * near, 0.5 * height)
-            alone = not gaps and not any(_over_columns(rows[-1], lines[at:]))
-            more = (len(rows) >= _LEAST_ROWS or alone) and max(map(len, rows)) < len(line)
-            if wider and (more or not _share_columns(rows[-1], line)) and _begins_with_header(lines[at:]):
+            more = max(map(len, rows)) < len(line)
+            if gaps:
+                apart = (more and len(rows) >= _LEAST_ROWS) or not _share_columns(rows[-1], line)
+            else:  # names of groups may stand above a gap
+                apart = more and not any(_over_columns(rows[-1], lines[at:]))
+            if wider and apart and _begins_with_header(lines[at:]):
                 yield lines[start:at]
                 start, gaps, rows = at, [], []
             else:

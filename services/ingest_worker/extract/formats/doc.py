@@ -104,6 +104,9 @@ def _read(document_type: str, media_type: str, data: bytes, hints: Hints) -> Ext
 def lines_with_tables(lines: str, markdown: str) -> str:
     """Return the lines as paragraphs and tables, a tab behind each cell and row, with the headings of `markdown`."""
     headings = {found[1].strip(): found[0] for found in _HEADING.finditer(markdown)}
+    # Kreuzberg strips the end of a table that ends the text; of two rows it may be a text with tabs.
+    end = "" if lines.endswith("\t") else "\t\t"
+    lines += end if len(_tabular(lines.rpartition("\n")[2] + end)[0]) > 2 else ""
     blocks: list[str] = []
     for tabbed, run in groupby(_WITHIN_ROW.sub(r"\1\t", lines).split("\n"), key=lambda line: "\t" in line):
         each = [*run]
@@ -169,7 +172,7 @@ FORMATS = tuple(
         extra="office",
     )
     for kind, media_type, suffixes, name, revision in (
-        ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 2),
+        ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 3),
         ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE, 3),
         ("ppt", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "PowerPoint Document", 1),
     )

@@ -121,6 +121,9 @@ def read(data: bytes, hints: Hints) -> Extraction:
             on = checked and attribute(checked[0], "value") == "true"
             behind = " " if (box.tail or "")[:1].isalnum() else ""
             box.text = f" {'' if on else 'not '}checked{behind}"
+    for field in root.iter("{*}page-number"):
+        if (field.text or "").startswith("<"):  # what programs show where there is no page
+            field.text = None
     hidden = _restyled(root, styles)
     _number_items(root, styles)
     slides = list(body.iter("{*}page"))
@@ -407,7 +410,7 @@ def _gather(element: "_Element", parts: list[str]) -> None:
 FORMATS = tuple(
     Format(
         document_type=document_type,
-        revision=9,
+        revision=10,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),

@@ -595,6 +595,14 @@ def test_names_of_groups_above_a_gap_are_of_the_table() -> None:
     assert "Ferry 2026" in _rows(text_of(_page(groups + years + rows))[0])[-1]
 
 
+def test_names_of_groups_first_and_far_above_their_columns_are_of_the_table() -> None:
+    groups = "                  Ferry                 Boats\n\n"
+    years = "Pier          2026       2025       2026       2025\n"
+    rows = "North         12.5       11.0       4.5        3.1\nSouth         9.5        8.0        2.5        1.1"
+
+    assert "Ferry 2026" in _rows(text_of(_page(groups + years + rows))[0])[-1]
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -146,6 +146,7 @@ def test_tabs_end_the_cells_and_rows_of_a_table() -> None:
             "Name\tAge\t\tAnn\t30\t\tBob\t40\t\tKim\t50\t\t",
             "| Name | Age |\n| --- | --- |\n| Ann | 30 |\n| Bob | 40 |\n| Kim | 50 |",
         ),
+        ("Name\tAge\t\tAnn\t30\t\tBob\t40", "| Name | Age |\n| --- | --- |\n| Ann | 30 |\n| Bob | 40 |"),
         ("Cut\tLong.\nSlow.\t\tDye\tRed.\nBlue.\t\t", "| Cut | Long. Slow. |\n| --- | --- |\n| Dye | Red. Blue. |"),
     ],
 )

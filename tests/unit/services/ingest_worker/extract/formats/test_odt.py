@@ -63,6 +63,13 @@ def test_slides_are_pages_with_titles_and_notes() -> None:
     assert read.document_type == "odp"
 
 
+def test_a_field_that_no_page_fills_shows_nothing() -> None:
+    def field(shown: str) -> str:
+        return f"<text:p>Berth <text:page-number>{shown}</text:page-number> of the quay</text:p>"
+
+    assert _read(field("&lt;number&gt;") + field("4")).text == "Berth of the quay\n\nBerth 4 of the quay"
+
+
 def test_a_locked_file_is_refused_as_such() -> None:
     with pytest.raises(Rejected, match=r"^a is locked by a password$") as caught:
         _read("<text:p>x</text:p>", locked=True)
