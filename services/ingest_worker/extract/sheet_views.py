@@ -36,7 +36,10 @@ ERRORS = {
     36: "#NUM!",
     42: "#N/A",
 }  # in binary sheets
-_LINKING = re.compile(_PREFIX + rb"f>HYPERLINK\((?:\"|&quot;)([^\"&<>\s]{1,2000})")
+# An address that is computed is none
+_LINKING = re.compile(
+    _PREFIX + rb"f(?:\s[^<>]{0,999}+)?>HYPERLINK\((?:\"|&quot;)((?:[^\"&<>\s]|&amp;){1,2000}+)(?:\"|&quot;)[,;)]"
+)
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _COLUMNS = 16_384
 _Value = TypeVar("_Value")
@@ -106,7 +109,8 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
                     formats[row][column] = shape
                 formulas += bool(found[3] and not found[4] and not about.get("t", "").startswith("str"))
                 link = _LINKING.match(found[3] or b"")
-                if link and about.get("t") != "e" and ADDRESS.fullmatch(address := link[1].decode("utf-8", "replace")):
+                address = link[1].replace(b"&amp;", b"&").decode("utf-8", "replace") if link else ""
+                if about.get("t") != "e" and ADDRESS.fullmatch(address):
                     beside[row][column] = address
     ranges = [range(int(ends[1]) - 1, int(ends[2])) for each in filtered if (ends := _RANGE.fullmatch(each))]
     shown = [(row, hidden and not any(row in each for each in ranges), level) for row, hidden, level in rows]

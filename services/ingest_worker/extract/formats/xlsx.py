@@ -120,5 +120,5 @@ FORMAT = Format(
     read=read,
     begins=b"PK",
     libraries=("lxml", "python-calamine"),
-    revision=10,
+    revision=11,
 )

@@ -125,3 +125,19 @@ def test_a_link_that_declares_its_own_namespace_is_one() -> None:
     read = _read(a_zip(parts_of(book) | {"xl/_rels/sheet1.xml.rels": rels}))
 
     assert "[Docs](https://e.org/s)" in read.text
+
+
+@pytest.mark.parametrize("tag", ["f", 'f aca="false"'])
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ('"https://e.org/a.pdf","Docs"', "[Docs](https://e.org/a.pdf)"),
+        ('"https://e.org/a?x=1&amp;y=2","Docs"', "[Docs](https://e.org/a?x=1&y=2)"),
+        ('"https://e.org/"&amp;A5,"Docs"', "Docs"),  # computed
+    ],
+)
+def test_a_formula_that_links_has_its_address(tag: str, asked: str, shown: str) -> None:
+    cell = f'<c r="B2" t="str"><{tag}>HYPERLINK({asked})</f><v>Docs</v></c>'
+    row = f'<row r="2"><c r="A2" t="inlineStr"><is><t>North</t></is></c>{cell}</row>'
+
+    assert _read(_sheet(_line(1, "Quay", "File") + row)).text.split("\n\n")[-1] == f"Quay: North; File: {shown}"
