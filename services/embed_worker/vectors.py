@@ -83,8 +83,8 @@ class Vectors:
                 found |= await _copied(index, tenant, missing)
         self._count(copied=len(found))
         if new := [text for text in hashes if text not in found]:
-            # A document of many chunks has its turns at the model beside others, which it doesn't keep waiting.
-            with stepped_aside("other texts are embedded, too"):
+            # A document has its turns at the model beside others, which it doesn't keep waiting; nobody needs to know.
+            with stepped_aside(""):
                 vectors = await self.embedder.embed_documents(new, flow=tenant)
             self._count(embedded=len(new))
             self.metrics.calls.inc()

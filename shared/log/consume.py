@@ -145,7 +145,8 @@ def follow(broker: KafkaBroker, topic: str, seen: Callable[[Record], None]) -> C
 def stepped_aside(why: str) -> AbstractContextManager[Crowded]:
     """Run the block, in which a `Handle` waits for its turn at something, without holding up other keys' records.
 
-    What the block gets says whether the record should wait no longer, because it holds up others all the same.
+    `why` is among what the operator is told, unless it is empty. What the block gets says whether the record should
+    wait no longer, because it holds up others all the same.
     """
     return _aside.get()(why)
 
@@ -257,8 +258,9 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     @property
     def retrying(self) -> dict[TopicPartition, list[str]]:
-        """Return for each partition why its records with bounded tries are retried."""
-        return {tp: [*lane.resting.values()] for tp, lane in self._lanes.items() if lane.resting}
+        """Return for each partition why its records with bounded tries are retried, or wait for their turn."""
+        told = {tp: [*filter(None, lane.resting.values())] for tp, lane in self._lanes.items()}
+        return {tp: sentences for tp, sentences in told.items() if sentences}
 
     # From FastStream
 
@@ -442,7 +444,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     @contextmanager
     def _stepped_aside(self, lane: _Running, record: Record, why: str) -> Iterator[Crowded]:
         began, within = now_ms(), lane.resting.get(record.offset)
-        lane.resting[record.offset] = why
+        lane.resting[record.offset] = why or within or ""
         self._pump(lane)
         try:
             yield lambda: self._fill(lane) > _READS_ON or lane.is_followed(record) or now_ms() - began >= _ASIDE_MS
