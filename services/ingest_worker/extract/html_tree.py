@@ -539,13 +539,14 @@ def _spread(table: "HtmlElement") -> None:
 
     rows = list(islice(table.iter("tr"), _MOST))
     cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
-    if not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
+    heads = sum(1 for _ in takewhile(lambda row: row and all(cell.tag == "th" for cell in row), cells))
+    if heads < 2 and not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
         return
     merged = [
         [Cell(words(cell), whole(cell.get("colspan"), 1), whole(cell.get("rowspan"), 1)) for cell in row]
         for row in cells
     ]
-    texts = spread(merged)
+    texts = spread(merged, heads=heads)
     joined = len(rows) - len(texts)  # rows of the header that are part of its first
     for _ in range(joined):
         rows.pop(1).drop_tree()

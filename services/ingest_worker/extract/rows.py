@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
 from services.ingest_worker.extract.table_header import (
@@ -15,6 +15,7 @@ from services.ingest_worker.extract.table_header import (
     is_figure,
     is_name,
     is_preamble,
+    is_value,
     of_rows,
     own,
 )
@@ -190,11 +191,11 @@ class Cell(NamedTuple):
     down: int = 1  # 0: it goes on from the cell above, unless it has a text
 
 
-def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
+def spread(rows: Iterable[Iterable[Cell]], *, heads: int = 0) -> list[list[str]]:
     """Return the rows' texts by column; a merged cell's text stands in each cell that it covers.
 
     So each row can be read on its own. Only its first cell has it if it is long, or alone in its row, as a title is.
-    A header of two or three rows becomes one.
+    A header of two or three rows becomes one; so do the first rows that are known to be its `heads`.
     """
     found: list[list[str]] = []
     room = _COVERED
@@ -232,6 +233,10 @@ def spread(rows: Iterable[Iterable[Cell]]) -> list[list[str]]:
         found.append(texts)
     width = max((at for texts in found for at, text in enumerate(texts, 1) if not isinstance(text, Covered)), default=0)
     found = [texts[:width] for texts in found]  # columns in which no cell begins hold nothing
+    named = all(len(own(texts)) > 1 for texts in found[:heads]) and not any(map(is_value, chain(*found[1:heads])))
+    if 1 < heads < len(found) and named:  # a row of sums may be marked as one of names
+        columns = zip_longest(*found[:heads], fillvalue="")
+        return [[" ".join(dict.fromkeys(filter(None, names))) for names in columns], *found[heads:]]
     return _with_one_header(found)
 
 

@@ -146,8 +146,9 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
     # On short pages the first try may drop the main text itself, so a try without that preference is compared with it.
     second = _main_text(tree_of(source)[0], base, favor_precision=False)
     more = len(second.text) / max(1, len(main.text))
-    better = more > _MUCH_MORE or 1 / _ALIKE <= more <= _ALIKE
-    main = second if better and "\n" in second.text else main  # else it is all words of the page in one line
+    torn = "\n| " in main.text and "\n| " not in second.text  # all words of the page, those of tables, too
+    better = more > _MUCH_MORE or (1 / _ALIKE <= more <= _ALIKE and not torn)
+    first, main = main, second if better and "\n" in second.text else main  # else all words of the page in one line
     # In the part that the page itself names as its main one, trafilatura may take one of several articles for all.
     page = tree_of(source, links=True, base=base)[0] if len(main.text) < _SHORT_PAGE else None
     if page is None:
@@ -158,6 +159,8 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
     if len(main.text) >= _SHORT:
         return main.with_links()
     text = cleaned(shown_text(page))
+    if 2 * len(named) >= len(text) and _said_once(named) >= _said_once(first.text):
+        return named
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
     whole = len(text) < _SHORT_PAGE or len(text) > 3 * len(main.text) or not main.text
     return text if whole else main.with_links()
@@ -274,5 +277,5 @@ FORMAT = Format(
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,
     read=read,
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=15,
+    revision=16,
 )

@@ -219,6 +219,70 @@ def test_a_short_part_that_the_page_names_as_its_main_one_is_read_whole() -> Non
     ]
 
 
+_AROUND = """
+    <body><div role="dialog" class="cookie-banner"><p>Cookies help us.</p></div>
+    <header><a href="/">Logo</a><nav><ul><li><a href="/1">Club</a></li><li><a href="/2">Join us</a></li></ul></nav>
+    </header>
+    {}
+    <div class="sidebar"><h3>Dates</h3><ul><li>Summer feast</li></ul></div><footer><p>Imprint</p></footer></body>"""
+
+
+def test_the_rows_of_a_header_are_one_and_the_table_of_a_short_page_stays() -> None:
+    table = """
+        <table><thead><tr><th rowspan="2">Time</th><th colspan="2">Monday</th><th>Tuesday</th></tr>
+        <tr><th>Hall</th><th>Room 2</th><th>Hall</th></tr></thead>
+        <tr><td>17:00</td><td rowspan="2">Gym (Vogt)</td><td>Yoga (Kern)</td><td>-</td></tr>
+        <tr><td>18:00</td><td>Pilates (Moos)</td><td>Judo (Blum)</td></tr></table>"""
+    page = f"<main><h1>Summer courses</h1><p>Valid from 6 May. See the board in the hall.</p>{table}</main>"
+
+    text = _read(_AROUND.format(page)).text
+
+    assert "| Time | Monday Hall | Monday Room 2 | Tuesday Hall |" in text
+    assert "| 18:00 | Gym (Vogt) | Pilates (Moos) | Judo (Blum) |" in text
+    assert "Join us" not in text
+
+
+def test_a_row_of_sums_is_no_part_of_the_names_above_it() -> None:
+    names, sums = "<tr><th>Region</th><th>Units</th></tr>", "<tr><th>Total</th><th>1200</th></tr>"
+    row = "<tr><td>North</td><td>500</td></tr>"
+    page = f"<p>These are all sales of the year, in units.</p><table>{names}{sums}{row}</table>"
+
+    assert "| Region | Units |" in _read(f"<html><body>{page}</body></html>").text
+
+
+@pytest.mark.parametrize("title", ["<tr><th colspan='2'>Prices</th></tr>", ""])
+def test_a_title_in_a_table_is_no_part_of_its_names(title: str) -> None:
+    names, rows = (
+        "<tr><th>Cut</th><th>Euros</th></tr>",
+        "<tr><td>Hair</td><td>28</td></tr><tr><td>Beard</td><td>15</td></tr>",
+    )
+    page = f"<p>We are open from nine to six on all days but Monday.</p><table>{title}{names}{rows}</table>"
+
+    assert "| Cut | Euros |" in _read(f"<html><body>{page}</body></html>").text
+
+
+@pytest.mark.parametrize(
+    ("main", "kept", "gone"),
+    [
+        (
+            "<main><h1>The pump</h1><p>It does not stop.</p><p>Clean the float.</p></main>",
+            "Clean the float.",
+            "Cookies",
+        ),
+        (
+            "<main><h1>The pump</h1></main><p>It does not stop, so clean the float and the switch.</p>",
+            "clean the float",
+            "",
+        ),
+    ],
+)
+def test_of_a_short_page_the_part_that_it_names_is_read_if_it_is_most_of_it(main: str, kept: str, gone: str) -> None:
+    text = _read(_AROUND.format(main)).text
+
+    assert kept in text
+    assert not gone or gone not in text
+
+
 def test_a_table_in_a_table_in_a_table_comes_once() -> None:
     inner = "<table><tr><td>Thread</td><td>M6</td></tr></table>"
     middle = f"<table><tr><td>Bolt</td><td>{inner}</td></tr></table>"
