@@ -26,6 +26,7 @@ _NAME = 200  # characters of a column's name that are repeated before each of it
 _PARAGRAPH = 600  # characters; a longer row doesn't fit a chunk, so each of its values is a paragraph with its names
 _PADDED = 64  # columns up to which a table's short rows get empty cells
 _ACROSS = 50  # columns that a merged cell may cover
+_HEADS = 3  # rows of a header, at most
 _COVERED = 20_000  # cells of a table that merged ones may cover: a small file could make a huge table
 _WHOLE = 1e15
 _FRACTION = re.compile(r"(.*?)(?:[.,](\d{1,2})\D*)?", re.DOTALL)
@@ -195,7 +196,7 @@ def spread(rows: Iterable[Iterable[Cell]], *, heads: int = 0) -> list[list[str]]
     """Return the rows' texts by column; a merged cell's text stands in each cell that it covers.
 
     So each row can be read on its own. Only its first cell has it if it is long, or alone in its row, as a title is.
-    A header of two or three rows becomes one; so do the first rows that are known to be its `heads`.
+    A header of two or three rows becomes one; so do up to three first rows that are known to be its `heads`.
     """
     found: list[list[str]] = []
     room = _COVERED
@@ -234,7 +235,7 @@ def spread(rows: Iterable[Iterable[Cell]], *, heads: int = 0) -> list[list[str]]
     width = max((at for texts in found for at, text in enumerate(texts, 1) if not isinstance(text, Covered)), default=0)
     found = [texts[:width] for texts in found]  # columns in which no cell begins hold nothing
     named = all(len(own(texts)) > 1 for texts in found[:heads]) and not any(map(is_value, chain(*found[1:heads])))
-    if 1 < heads < len(found) and named:  # a row of sums may be marked as one of names
+    if 1 < heads <= _HEADS and heads < len(found) and named:  # sums, or all rows, may be marked as names, too
         columns = zip_longest(*found[:heads], fillvalue="")
         return [[" ".join(dict.fromkeys(filter(None, names))) for names in columns], *found[heads:]]
     return _with_one_header(found)

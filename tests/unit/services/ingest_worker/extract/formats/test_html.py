@@ -250,6 +250,14 @@ def test_a_row_of_sums_is_no_part_of_the_names_above_it() -> None:
     assert "| Region | Units |" in _read(f"<html><body>{page}</body></html>").text
 
 
+def test_rows_that_are_all_marked_as_names_stay_rows() -> None:
+    rows = "".join(f"<tr><th>{name}</th><th>{port}</th></tr>" for name, port in zip("ABCDE", "VWXYZ", strict=True))
+    table = f"<table>{rows}<tr><td>F</td><td>U</td></tr></table>"
+    page = f"<p>These are all ships and the ports that they come from.</p>{table}"
+
+    assert "| C | X |" in _read(f"<html><body>{page}</body></html>").text
+
+
 @pytest.mark.parametrize("title", ["<tr><th colspan='2'>Prices</th></tr>", ""])
 def test_a_title_in_a_table_is_no_part_of_its_names(title: str) -> None:
     names, rows = (
