@@ -87,7 +87,8 @@ class Rewriter:
         self._due_since = {size.name: self._due_since.get(size.name, now) for size in due}
         for size in due:
             waits = busy and now - self._due_since[size.name] < PATIENCE_S
-            if not waits and now >= self._not_before.get(size.name, now) and self._has_room(size):
+            free = not self._turn.locked()  # else an operator's is under way, and another look sees what is due
+            if free and not waits and now >= self._not_before.get(size.name, now) and self._has_room(size):
                 async with self._turn:
                     await self._rewrite_due(size)
 
@@ -175,8 +176,10 @@ class Rewriter:
             collection.end_index()
         else:
             # Bring most of it to the disk beside the engine; the last step then has little left to sync.
-            await asyncio.to_thread(sync_tree, collection.flush_copy())
-            check()
+            try:
+                await asyncio.to_thread(sync_tree, collection.flush_copy())
+            finally:
+                check()  # who drops the copy deletes its files
         for _ in range(_LONGEST_CHASE):
             if not await sliced(lambda: collection.copy_touched(_SLICE) > _CAUGHT_UP):
                 break

@@ -249,9 +249,10 @@ class Collection:
 
     def clear(self) -> None:
         """Delete the shards that aren't current: those that a rewrite replaced or never finished."""
-        for path in self.folder.iterdir():
-            if path.is_dir() and path.name != self.description.shard:
-                shutil.rmtree(path)
+        with suppress(FileNotFoundError):  # the collection was dropped
+            for path in self.folder.iterdir():
+                if path.is_dir() and path.name != self.description.shard:
+                    shutil.rmtree(path)
 
     def size(self) -> CollectionSize:
         """Return the collection's size as of the last flush.

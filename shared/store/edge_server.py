@@ -201,6 +201,9 @@ class _Server:
             reply = wire.failed_frame(number, "unavailable", str(error))
         except asyncio.CancelledError:  # a rewrite, as the process ends
             return
+        except BaseException as error:  # noqa: BLE001 - of a rewrite: who asked would wait for ever
+            tell("store_request_failed", reason=repr(error))
+            reply = wire.failed_frame(number, "unavailable", str(error) or type(error).__name__)
         send(reply)
 
     async def sync(self) -> None:

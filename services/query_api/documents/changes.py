@@ -124,7 +124,10 @@ class ChangeFeed:
 
         async def more() -> _Page | None:
             nonlocal page
-            page = self._heard(tenant, page.after, limit) or await self.page(tenant, page.after, limit)
+            heard = self._heard(tenant, page.after, limit)
+            if heard is None or (not heard.items and await self.end() > heard.after):  # a notice may be late
+                heard = await self.page(tenant, page.after, limit)
+            page = heard
             return page if page.items else None
 
         if await self.notices.until(any_of(tenant), more, wait_s) is None and not self.notices.closed:

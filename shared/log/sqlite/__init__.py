@@ -5,6 +5,7 @@ file at the same time. Not for a network file system: SQLite's shared memory doe
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, nullcontext
@@ -17,7 +18,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, UnknownTopicOrPartitionError
 from faststream.kafka import KafkaBroker
 
-from shared.errors import Rejected
+from shared.errors import Rejected, Unavailable
 from shared.log import Commits, GroupMember, Log, LogUnavailable, Record, Replacement
 from shared.log.background import repeat
 from shared.log.faststream_driver import Driver, DriverBroker
@@ -31,8 +32,9 @@ from shared.times import now_ms
 from shared.topics import Topic, TopicDifference, TopicInspection, moves_of, partitions_differ
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
-_AGAIN_S = 10.0  # until another upkeep after one that failed, such as because the log is being copied
+_AGAIN_S = 10.0  # until another upkeep while the log is being copied
 
 __all__ = ["STEPS", "LogUnavailable", "SqliteLog", "deleting"]
 
@@ -72,8 +74,7 @@ class SqliteLog:
         await self._storage.start()
         self._storage.moves = moves_of(await self._storage.read(_found))
         # Not at once, so that a machine that was off for long reads its records first.
-        again_s = min(self._upkeep_every_s, _AGAIN_S)
-        repeat(self._repeated, self.keep_up, self._upkeep_every_s, "upkeep_failed", at_once=False, again_s=again_s)
+        repeat(self._repeated, self._keep_up_when_free, self._upkeep_every_s, "upkeep_failed", at_once=False)
 
     async def stop(self) -> None:
         """Write the queued records, then close; stop all its brokers before."""
@@ -187,6 +188,16 @@ class SqliteLog:
         """
         with self.deleting():
             await upkeep.keep_up(self._storage)
+
+    async def _keep_up_when_free(self) -> None:
+        while True:
+            try:
+                return await self.keep_up()
+            except Unavailable as error:
+                if error.code != copying.HELD:
+                    raise
+                log.warning("upkeep_waits: %s", error.sentence)
+            await asyncio.sleep(min(self._upkeep_every_s, _AGAIN_S))
 
     def disk_bytes(self) -> int:
         """Return the bytes of the file and its write-ahead log, by their directory entries: nothing is opened."""

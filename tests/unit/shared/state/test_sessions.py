@@ -84,3 +84,5 @@ async def test_a_session_of_a_clock_that_was_a_year_ahead_has_ended_and_of_one_t
         found.append(await there.find(name))
 
     assert found == [K, None]
+    clock.now = now + 360 * 86_400  # near the time at which that clock was
+    assert await there.find(name) is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shared.store import EVERYTHING, CollectionSize, Filter, Ids, Leg, Match, Point, Sparse, wire
+from shared.store import EVERYTHING, CollectionSize, Filter, Ids, Leg, Match, Point, Sparse, collection_compaction, wire
 from shared.store.collection_compaction import PATIENCE_S, Rewriter, is_due, is_index_due
 from shared.store.edge_engine import Engine, NoCollection, Unserved
 from shared.store.edge_server import _Server
@@ -127,6 +127,39 @@ async def test_a_failed_look_at_the_files_does_not_end_the_rewriting(
 
     await until(lambda: size(engine)[1] == 0)
     rewriting.cancel()
+
+
+async def test_who_asks_for_a_rewrite_gets_an_answer_whatever_fails(
+    engine: Engine, tmp_path: Path, clock: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _events = rewriter(engine, tmp_path, clock)
+    grow(engine)
+    gone = FileNotFoundError("a segment that the engine has just deleted")
+    monkeypatch.setattr(engine, "at", lambda _name: (_ for _ in ()).throw(gone))
+    [call] = wire.Frames().feed(wire.call_frame(7, wire.Request("rewrite", ("c",))))
+    sent: list[bytes] = []
+
+    _Server(engine, made).take(call, sent.append)
+    await until(lambda: bool(sent))
+
+    assert b"a segment that the engine has just deleted" in sent[0]
+
+
+async def test_a_collection_dropped_while_its_copy_is_synced_is_no_failure(
+    engine: Engine, tmp_path: Path, clock: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upkeep, events = rewriter(engine, tmp_path, clock)
+    grow(engine)
+
+    def synced(folder: Path) -> None:
+        engine.answer(wire.Request("drop_collection", ("c",)))
+        raise FileNotFoundError(folder)
+
+    monkeypatch.setattr(collection_compaction, "sync_tree", synced)
+
+    with pytest.raises(Unserved, match="the copy of 'c' was dropped"):
+        await upkeep.now("c")
+    assert events == []
 
 
 def test_dead_points_are_counted_from_the_files_also_after_a_restart(engine: Engine, tmp_path: Path) -> None:
