@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, pairwise
 from types import MappingProxyType
@@ -26,10 +26,12 @@ _TENTH: Final = re.compile(r"\n\d{0,3}0\s")  # of ten lines that are numbered
 _SUM: Final = re.compile(
     r"[^\W\d]++(?:: ?|(?=.*[.,]\d\d(?!\d)) )(?:[A-Z]{3} |[€$£¥] ?)?[\d.,']*\d(?: [A-Z]{3}| ?[€$£¥])?"
 )  # Total: 9
-_PRINTED: Final = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d\b|file:///")  # at a browser's page
+_ADDRESS: Final = re.compile(rf"[a-z]+://\S+ {2 * NUMBER}")  # below a page that a browser printed
+_PRINTED: Final = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d\b|file:///")  # what is around it
 _LABEL: Final = re.compile(r"\A(?:[^\W\d]{1,12} )?(?:\d{1,3}(?:\.\d{1,3})*+|[IVXL]+)[.:]? ")  # of a chapter
 _LETTERS_LABEL: Final = re.compile(r"\A[^\W\d]{0,12}\d{1,6}")  # the same, of which `letters` are left
 _ALL: Final = 0.8  # of the pages that have text, at least
+_PROSE: Final = 40  # characters of a line, at least; of lists and receipts most have fewer
 _SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)]*+(?=\s|$)")
 _REST: Final = 600  # characters of a sentence that goes on on the next page
 
@@ -73,6 +75,7 @@ def without_furniture(
     often = ((key, some) for key, some in places.items() if len(some) >= least)
     shared = {key: count for key, some in often if (count := len({place.page for place in some})) >= least}
     shared = _sure(lines, shared, places) if len(pages) < _FEW else shared
+    printed = _printed(shared)
     anywhere = Counter(" ".join(line.split()) for some in lines for line in some) if shared else Counter[str]()
     for key, count in shared.items():
         some = places[key]
@@ -81,7 +84,7 @@ def without_furniture(
         if titles or anywhere[key] > 1.2 * len(some):  # also in the middle of pages
             continue
         first = some[0]
-        if not _PRINTED.match(key):
+        if key not in printed:
             (furniture.heads if 2 * first.line < len(lines[first.page]) else furniture.feet).append(key)
         for page, line, _ in some:
             if letters(lines[page][line]) not in headings.get(page, ()):
@@ -162,7 +165,8 @@ def without_line_numbers(page: str) -> str:
         if last and each and int(each[1]) == int(last[1]) + 1:
             continue
         rests = [found[2] for found in numbered[start:at] if found]
-        if len(rests) >= 10 and 3 * sum(rest[:1].islower() for rest in rests) >= len(rests) <= len("".join(rests)) / 40:
+        goes_on = 3 * sum(rest[:1].islower() for rest in rests) >= len(rests)
+        if len(rests) >= 10 and goes_on and len("".join(rests)) >= _PROSE * len(rests):
             lines[start:at] = rests
         start = at
     return "\n".join(lines)
@@ -173,13 +177,19 @@ def _least(pages: int) -> int:
     return max(2, min(_LEAST, pages))
 
 
+def _printed(shared: Collection[str]) -> set[str]:
+    """Return the lines with which a browser says when, and from which file, it printed; a log's time is no such."""
+    return set(filter(_PRINTED.match, shared)) if any(map(_ADDRESS.fullmatch, shared)) else set()
+
+
 def _numbering(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
     """Yield the lines that number pages, and those right beside them that have no digits: other data may be equal."""
     numbers: set[tuple[int, int]] = set()
+    printed = _printed(shared)
     for key, places in shared.items():
         before = key.partition(NUMBER)[0].split()
         named = bool(before) and before[-1].isalpha() and numbers_pages(before[-1])
-        if _PRINTED.match(key) or (
+        if key in printed or (
             NUMBER in key and (named or 2 * NUMBER in key or (numbers_pages(key) and (key != NUMBER or len(pages) > 2)))
         ):
             numbers.update((place.page, place.line) for place in places)
@@ -191,11 +201,13 @@ def _numbering(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Pl
 
 def _tearing(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
     """Yield the lines between the end of a page and the head of the next one, where a sentence goes on."""
-    keys = {(place.page, place.line): place.key for places in shared.values() for place in places}
+    data = {key for key in shared if _SUM.fullmatch(key)}
+    keys = {(place.page, place.line): key for key, places in shared.items() if key not in data for place in places}
     for page, (above, below) in enumerate(pairwise(pages)):
         ends = [at for at, line in enumerate(above) if line.strip() and (page, at) not in keys]
         begins = [at for at, line in enumerate(below) if line.strip() and (page + 1, at) not in keys]
-        if ends and begins and _goes_on(above[ends[-1]].rstrip(), below[begins[0]].lstrip()):
+        last = above[ends[-1]].rstrip() if ends else ""
+        if begins and len(last) >= _PROSE and _goes_on(last, below[begins[0]].lstrip()):
             feet, heads = range(ends[-1] + 1, len(above)), range(begins[0])
             yield from (keys[page, at] for at in feet if (page, at) in keys)
             yield from (keys[page + 1, at] for at in heads if (page + 1, at) in keys)

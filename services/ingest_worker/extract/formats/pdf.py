@@ -1140,5 +1140,5 @@ FORMAT = Format(
     read=read,
     nests=True,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=17,
+    revision=18,
 )
