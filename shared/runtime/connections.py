@@ -36,6 +36,7 @@ AT_ONCE: Final = 16  # connections that the event loop accepts before it runs ot
 OTHER_FILES: Final = 256  # descriptors that the process needs besides: log, store, parsers, servers
 AGAIN_S: Final = 2
 UNREAD_BYTES: Final = 256 << 20  # of replies that are in memory because their clients don't read them
+UNREAD_S: Final = 60.0  # without one byte read, as nginx's `send_timeout`
 _PIECE: Final = 16 * 1024  # bytes that the parser gets before the limits are checked again
 _TOO_LARGE: Final = f"the headers are larger than {HEADER_BYTES} bytes"
 _QUEUED: Final = 16  # requests that a client may send before it has the reply to the first one
@@ -67,7 +68,8 @@ class Connections:
 
     When there are too many, the oldest one without a running request is closed, so that half-open connections don't
     keep others out. If every connection has a request, the new one is refused with 503. When too much of their replies
-    is unread, the one that has waited for its client for longest is closed.
+    is unread, the one that has waited for its client for longest is closed. So is one whose client reads nothing for
+    `unread_s`: its answer would keep the model's place.
     """
 
     def __init__(
@@ -78,9 +80,11 @@ class Connections:
         proxies: Iterable[IPv4Network | IPv6Network] = (),
         headers_s: float = HEADERS_S,
         unread_bytes: int = UNREAD_BYTES,
+        unread_s: float = UNREAD_S,
     ) -> None:
         """Take the limits; `per_address` doesn't hold for loopback addresses and `proxies`."""
         self.headers_s = headers_s
+        self.unread_s = unread_s
         self.starts = Rotation()  # of requests
         self._most = most
         self._per_address = most if per_address is None else per_address
@@ -128,8 +132,7 @@ class Connections:
         while len(self._unread) > 1 and sum(self._unread.values()) > self._unread_bytes:
             oldest = next(iter(self._unread))
             del self._unread[oldest]
-            log.warning("reply_not_read", address=oldest.address)
-            oldest.transport.abort()
+            oldest.give_up()
 
     def _make_room(self, newest: "LimitedProtocol", address: str | None) -> bool:
         oldest = next((each for each in self._idle if address in (None, each.address)), newest)
@@ -176,6 +179,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_headers = False
         self._running: RequestResponseCycle | None = None
         self._refusal: _Refusal | None = None
+        self._reading: asyncio.TimerHandle | None = None  # looks whether the client reads
         self._next: Callable[[], None] | None = None  # starts the request that waits until the reply before it is read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
@@ -191,6 +195,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_waiting()
+        self._stop_looking()
         self._limits.gone(self)
         self._limits.unread(self, 0)
         super().connection_lost(exc)
@@ -285,15 +290,37 @@ class LimitedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Note that the client doesn't read as fast as we reply."""
         super().pause_writing()
+        self._look_again(self.transport.get_write_buffer_size())
         self._limits.unread(self, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """Note that the client has read the reply."""
         super().resume_writing()
+        self._stop_looking()
         self._limits.unread(self, 0)
         if self._next is not None:
             self._next()
             self._next = None
+
+    def give_up(self) -> None:
+        """Close the connection, whose client doesn't read."""
+        log.warning("reply_not_read", address=self.address)
+        self.transport.abort()
+
+    def _look_again(self, size: int) -> None:
+        self._reading = self.loop.call_later(self._limits.unread_s, self._look, size)
+
+    def _look(self, before: int) -> None:
+        size = self.transport.get_write_buffer_size()
+        if size < before:
+            self._look_again(size)
+        else:
+            self.give_up()
+
+    def _stop_looking(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def close_idle(self) -> None:
         """Close the connection, which has no running request, to make room for another one."""

@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from ipaddress import ip_network
+from typing import ClassVar
 
 import pytest
 from litestar import Litestar, Request, get, post
@@ -46,9 +47,6 @@ async def started(request: Request[None, None, None]) -> str:  # type: ignore[ty
     return "started"
 
 
-LEFT = asyncio.Queue[None]()
-
-
 @get("/watch")
 async def watch() -> Stream:
     async def ticks() -> AsyncIterator[bytes]:
@@ -56,7 +54,7 @@ async def watch() -> Stream:
             yield b"tick\n"
             await asyncio.Event().wait()
         finally:
-            LEFT.put_nowait(None)
+            Server.left.put_nowait(None)
 
     return Stream(ticks())
 
@@ -84,6 +82,19 @@ async def large() -> bytes:
     return bytes(LARGE)
 
 
+@get("/endless")
+async def endless() -> Stream:
+    async def blanks() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield bytes(65536)
+                await asyncio.sleep(0)  # a model's next piece has to be waited for
+        finally:
+            Server.left.put_nowait(None)
+
+    return Stream(blanks())
+
+
 class Peer:
     """One connection to the server."""
 
@@ -103,6 +114,10 @@ class Peer:
                     found += piece
         return found
 
+    async def exactly(self, size: int) -> bytes:
+        async with asyncio.timeout(HANG_S):
+            return await self._reader.readexactly(size)
+
     async def close(self) -> None:
         self._writer.close()
         with suppress(ConnectionError):
@@ -114,6 +129,8 @@ class Peer:
 
 
 class Server:
+    left: ClassVar[asyncio.Queue[None]]  # an item for each stream that has ended
+
     def __init__(self, port: int) -> None:
         self.port = port
         self.peers: list[Peer] = []
@@ -127,10 +144,12 @@ class Server:
 
 @asynccontextmanager
 async def serving(limits: Connections) -> AsyncIterator[Server]:
-    app = Litestar([hello, echo, started, watch, late, large, caller], openapi_config=None, logging_config=None)
+    routes = [hello, echo, started, watch, late, large, endless, caller]
+    app = Litestar(routes, openapi_config=None, logging_config=None)
     with bound("127.0.0.1", 0) as listener:
         async with answered(app, listener, limits):
             server = Server(listener.getsockname()[1])
+            Server.left = asyncio.Queue()
             try:
                 yield server
             finally:
@@ -298,6 +317,22 @@ async def test_replies_that_nobody_reads_make_room_for_others() -> None:
     assert max(others) < LARGE
 
 
+async def test_a_client_that_reads_nothing_is_left_after_a_while() -> None:
+    async with serving(Connections(10, unread_s=0.2)) as server:
+        await server.connect(b"GET /endless HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(HANG_S):
+            await server.left.get()
+
+
+async def test_a_client_that_reads_slowly_gets_the_whole_reply() -> None:
+    async with serving(Connections(10, unread_s=0.8)) as server:
+        peer = await server.connect(b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n")
+        await peer.until(b"\r\n\r\n")
+        for _ in range(8):
+            await peer.exactly(LARGE // 8)
+            await asyncio.sleep(0.3)  # such a client is what is tested
+
+
 async def test_a_request_waits_until_the_reply_before_it_is_read() -> None:
     async with serving(Connections(10)) as server:
         peer = await server.connect(b"GET /large HTTP/1.1\r\n\r\n")
@@ -392,12 +427,10 @@ async def test_a_client_that_leaves_ends_its_request_although_others_are_queued(
     async with serving(Connections(10)) as server:
         peer = await server.connect(b"GET /watch HTTP/1.1\r\nHost: x\r\n\r\n" + HEAD + b"\r\n")
         await peer.until(b"tick\n")
-        while not LEFT.empty():
-            LEFT.get_nowait()
         await peer.close()
 
         async with asyncio.timeout(HANG_S):
-            await LEFT.get()
+            await server.left.get()
 
 
 class Other:
