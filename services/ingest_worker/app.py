@@ -38,7 +38,7 @@ from shared.state.signing_secret import signing_secret
 from shared.state.statuses import Statuses, dead_letter
 from shared.topics import EXTRACTED, STATUS, SUBMITTED, forwarding_group, readers
 
-KEEP_UP_EVERY_S = 3600.0  # of the callbacks
+KEEP_UP_EVERY_S = 300.0  # of the callbacks: a clock ahead has put them off for no longer
 
 
 async def opened(base: Resources, broker: KafkaBroker, settings: Settings, stack: AsyncExitStack) -> Ingest:
@@ -155,9 +155,9 @@ async def callbacks_of(
     follow(broker, STATUS, lambda record: sender.heard(decode(record.value, StatusNotice)))
 
     def begin() -> None:
-        stack.callback(sender.stop)
+        stack.push_async_callback(sender.stop)
         repeat(stack, sender.turn, 0.0, "callbacks_wait")
-        repeat(stack, callbacks.keep_up, KEEP_UP_EVERY_S, "callbacks_wait", at_once=False)
+        repeat(stack, callbacks.keep_up, KEEP_UP_EVERY_S, "callbacks_wait")
 
     return begin
 

@@ -21,7 +21,7 @@ from services.ingest_worker.fetch.hosts import Busy, Hosts
 from shared.contracts import LogPosition, StatusNotice
 from shared.errors import Rejected, Unavailable
 from shared.inputs.urls import authority, origin
-from shared.state.callbacks import Callback, CallbackEnd, Callbacks, callback_key, signed_headers
+from shared.state.callbacks import LONGEST_MS, Callback, CallbackEnd, Callbacks, callback_key, signed_headers
 from shared.state.ledger import Ledger, older
 from shared.state.signing_secret import submission_token
 from shared.times import iso, now_ms, seconds_of
@@ -30,7 +30,7 @@ from shared.version import VERSION
 log = structlog.get_logger(__name__)
 
 # Pauses between tries. The first are short, because a workflow may start waiting only after its document has ended.
-PAUSES_S: Final = (1.0, 5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0)
+PAUSES_S: Final = (1.0, 5.0, 30.0, 120.0, 600.0, 1800.0, LONGEST_MS["sending"] / 1000)
 TIMEOUT_S: Final = 10.0  # of one try
 LEASE_MS: Final = 60_000  # after this long, another worker takes over a dead worker's callback
 MOST_AGE_MS: Final = 24 * 3600 * 1000  # a callback is tried for this long after the end of its submission
@@ -41,7 +41,7 @@ TURN_S: Final = 0.02  # longest wait for a free slot of a host; after that, the 
 POSTPONED_S: Final = 0.5
 POLL_S: Final = 2.0
 MOST_EXPECTED: Final = 10_000  # callbacks that a notice wakes; the others are only checked from time to time
-LOOK_AGAIN_MS: Final = (5_000, 300_000)  # first and longest pause between two checks of a submission under way
+LOOK_AGAIN_MS: Final = (5_000, LONGEST_MS["waiting"])  # first and longest pause between two checks
 _GONE: Final = 410  # the receiver wants no more tries (Standard Webhooks)
 
 
@@ -153,10 +153,11 @@ class CallbackSender:
                 await self.callbacks.create()  # the store may have lost the collection
             raise
 
-    def stop(self) -> None:
-        """Cancel what is under way. Others take it over."""
+    async def stop(self) -> None:
+        """Cancel what is under way, and return when it has ended. Others take it over."""
         for task in self._under_way:
             task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _look(self) -> None:
         """Start the callbacks that are due, of each tenant a few at once: its slow receivers hold up no other's."""
@@ -165,8 +166,10 @@ class CallbackSender:
         while (free := AT_ONCE - len(running)) > 0:
             full = tuple(tenant for tenant, count in of_tenant.items() if count >= AT_ONCE_PER_TENANT)
             wanted = (id_ for id_, tenant in self._hot.items() if tenant not in full and id_ not in running)
-            hot = {id_: self._hot.pop(id_) for id_ in [*islice(wanted, free)]}
-            found = await (self.callbacks.get([*hot]) if hot else self.callbacks.due(AT_ONCE, besides=full))
+            hot = [*islice(wanted, free)]
+            found = await (self.callbacks.get(hot) if hot else self.callbacks.due(AT_ONCE, besides=full))
+            for id_ in hot:  # only now: the store may be away
+                del self._hot[id_]
             begun = len(running)
             for each in found:
                 if each.next is None or each.id in running or len(running) >= AT_ONCE:
@@ -184,18 +187,23 @@ class CallbackSender:
                 return
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        tenant = self._under_way.pop(task).tenant
-        of_tenant = sum(each.tenant == tenant for each in self._under_way.values())
+        callback = self._under_way.pop(task)
+        of_tenant = sum(each.tenant == callback.tenant for each in self._under_way.values())
         if len(self._under_way) == AT_ONCE - 1 or of_tenant == AT_ONCE_PER_TENANT - 1:
             self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             if isinstance(error, Unavailable):
-                log.info("callback_waits", reason=error.sentence)  # its lease will expire
+                log.info("callback_waits", reason=error.sentence)
+                if callback.state == "waiting":  # else its lease will expire
+                    self._hot[callback.id] = callback.tenant
             else:
                 log.error("callback_bug", exc_info=error)
 
     async def _one(self, seen: Callback) -> None:
-        claimed = await self.callbacks.change(seen, next=self.clock() + LEASE_MS)
+        now = self.clock()
+        # A clock ahead may have dated the end: it would never be a day old.
+        end = seen.end and msgspec.structs.replace(seen.end, at=min(seen.end.at, now))
+        claimed = await self.callbacks.change(seen, next=now + LEASE_MS, end=end)
         if claimed is not None and (ended := await self._ended(claimed)) is not None:
             await self._try(ended)
 

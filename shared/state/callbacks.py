@@ -7,17 +7,20 @@ written only if its stored revision is still the one that was read. The writer t
 import base64
 import hashlib
 import hmac
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Final, Literal
 from uuid import UUID, uuid5
 
 import msgspec
+import structlog
 
 from shared.contracts import LogPosition, Message, Status
 from shared.log.headers import position_header
 from shared.state.ledger import new_writer, older
 from shared.store import Filter, Ids, IndexKind, Match, Order, Payload, Point, Range, Store, pages
 from shared.times import now_ms
+
+log = structlog.get_logger(__name__)
 
 COLLECTION: Final = "callbacks"
 INDEXES: Final[dict[str, IndexKind]] = {
@@ -28,8 +31,8 @@ INDEXES: Final[dict[str, IndexKind]] = {
     "over": "integer",
 }
 KEPT_MS: Final = 7 * 24 * 3600 * 1000  # how long a callback is shown after its last try
-FARTHEST_MS: Final = 24 * 3600 * 1000  # no look or try is set further ahead
 FIRST_LOOK_MS: Final = 5000  # after this long, a worker checks unprompted whether the submission has ended
+LONGEST_MS: Final = {"waiting": 300_000, "sending": 7_200_000}  # until the next look or try, by state
 MOST_SHOWN: Final = 64  # callbacks of one document that are shown
 
 _NAMES: Final = UUID("6f0b5a52-9a0d-5c52-8d3c-6a4f3f0f8f11")
@@ -102,20 +105,20 @@ class Callbacks:
 
     async def get(self, ids: list[str]) -> list[Callback]:
         """Return those of the callbacks that exist."""
-        return [_read(point) for point in await self._store.retrieve(COLLECTION, ids)] if ids else []
+        return await self._readable(await self._store.retrieve(COLLECTION, ids)) if ids else []
 
     async def due(self, limit: int, besides: tuple[str, ...] = ()) -> list[Callback]:
         """Return the callbacks whose next look or try is due, the longest due first, without these tenants'."""
         others = (Match("tenant", besides),) if besides else ()
         where = Filter(must=(Range("next", lte=self._clock()),), must_not=others)
         page = await self._store.scroll(COLLECTION, where, limit=limit, order=Order("next"))
-        return [_read(point) for point in page.points]
+        return await self._readable(page.points)
 
     async def waiting(self) -> AsyncGenerator[Callback]:
         """Yield the callbacks whose submission was under way."""
         async for page in pages(self._store, COLLECTION, Filter(must=(Match("state", ("waiting",)),))):
-            for point in page:
-                yield _read(point)
+            for each in await self._readable(page):
+                yield each
 
     async def change(self, seen: Callback, **changes: Any) -> Callback | None:
         """Write and return the changed callback; None if another worker changed or deleted it since it was `seen`."""
@@ -137,16 +140,32 @@ class Callbacks:
             await self._store.delete(COLLECTION, Filter(must=(Ids(tuple(each.id for each in found)),)))
 
     async def keep_up(self) -> None:
-        """Delete the callbacks that were delivered or given up KEPT_MS ago; make due what a clock ahead has put off."""
+        """Delete the callbacks that were over KEPT_MS ago; bring to this moment what a clock ahead has put off."""
         now = self._clock()
         await self._store.delete(COLLECTION, Filter(must=(Range("over", lt=now - KEPT_MS),)))
-        await self._store.set_payload(COLLECTION, {"next": now}, Filter(must=(Range("next", gt=now + FARTHEST_MS),)))
+        await self._store.set_payload(COLLECTION, {"over": now}, Filter(must=(Range("over", gt=now),)))
+        for state, longest_ms in LONGEST_MS.items():
+            far = Match("state", (state,)), Range("next", gt=now + longest_ms)
+            await self._store.set_payload(COLLECTION, {"next": now}, Filter(must=far))
 
     async def of_document(self, document_id: str) -> list[Callback]:
         """Return the callbacks of a document, the newest submission first."""
         where = Filter(must=(Match("documentId", (document_id,)),))
-        found = [_read(point) async for page in pages(self._store, COLLECTION, where) for point in page]
+        found = [each async for page in pages(self._store, COLLECTION, where) for each in await self._readable(page)]
         return sorted(found, key=lambda each: (each.place.time, each.place.offset), reverse=True)
+
+    async def _readable(self, points: Sequence[Point]) -> list[Callback]:
+        """Return the callbacks of the points. Damaged ones are told and given up, so that they hold up no others."""
+        found = []
+        for point in points:
+            try:
+                found.append(_read(point))
+            except msgspec.ValidationError as error:
+                if point.payload.get("state") != "failed" or point.payload.get("next") is not None:
+                    log.error("callback_damaged", callback=point.id, reason=str(error))  # noqa: TRY400 - it says it all
+                    given_up = {"state": "failed", "next": None, "over": self._clock()}
+                    await self._store.set_payload(COLLECTION, given_up, Filter(must=(Ids((point.id,)),)))
+        return found
 
 
 def _payload(callback: Callback) -> Payload:
@@ -157,7 +176,10 @@ def _payload(callback: Callback) -> Payload:
 
 def _read(point: Point) -> Callback:
     known = {name: value for name, value in point.payload.items() if value is not None}
-    return msgspec.convert(known, Callback)
+    callback = msgspec.convert(known, Callback)
+    if callback.id != point.id:
+        raise msgspec.ValidationError("its document and place have another id")
+    return callback
 
 
 _PREFIX: Final = "whsec_"

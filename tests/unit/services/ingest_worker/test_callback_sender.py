@@ -4,7 +4,7 @@ import asyncio
 import base64
 import hashlib
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from services.ingest_worker.callback_sender import (
+    AT_ONCE,
     AT_ONCE_PER_TENANT,
     MOST_AGE_MS,
     PAUSES_S,
@@ -23,19 +24,42 @@ from services.ingest_worker.callback_sender import (
 )
 from services.ingest_worker.fetch.guard import Guard
 from shared.contracts import ERASED, LogPosition, Status, StatusNotice
+from shared.errors import Unavailable
 from shared.log.background import repeat
 from shared.state.callbacks import COLLECTION, Callback, Callbacks, callback_key
 from shared.state.ledger import Accepted, Entry, Last, Ledger, MovedTo
 from shared.state.signing_secret import submission_token
-from shared.store import Filter, Ids, Point
+from shared.store import Filter, Ids, Payload, Point
 from tests.fakes.store import MemoryStore
 from tests.servers import loopback
 from tests.servers.website import Answer, Website, to
 
-NAME = "11111111-1111-5111-8111-111111111111"
+NAME, OTHER = "11111111-1111-5111-8111-111111111111", "22222222-2222-5222-8222-222222222222"
+YEAR_MS = 365 * 86_400_000
 PLACE = LogPosition(partition=1, offset=5, time=5000)
 SECRET = b"the installation's"
 TOKEN = submission_token(SECRET, "t", PLACE)
+
+
+class FailingStore(MemoryStore):
+    """A store that may fail at any call of the sender's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: Callable[[], Awaitable[None]] = nothing
+
+    async def retrieve(
+        self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
+    ) -> list[Point]:
+        await self.called()
+        return await super().retrieve(name, ids, vectors=vectors, fields=fields)
+
+    async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
+        await self.called()
+        await super().set_payload(name, payload, where)
+
+
+async def nothing() -> None: ...
 
 
 class Receiver:
@@ -62,7 +86,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.now = 10_000_000
-        self.store = MemoryStore()
+        self.store = FailingStore()
         self.callbacks = Callbacks(self.store, lambda: self.now)
         self.ledger = Ledger(self.store)
         self.receiver = Receiver()
@@ -85,7 +109,7 @@ class Bench:
     async def sending(self) -> AsyncIterator[CallbackSender]:
         sender = self.sender(poll_s=0.005)
         async with AsyncExitStack() as stack:
-            stack.callback(sender.stop)
+            stack.push_async_callback(sender.stop)
             repeat(stack, sender.turn, 0.0)
             yield sender
 
@@ -123,6 +147,14 @@ class Bench:
     async def until_state(self, state: str) -> None:
         async def there() -> bool:
             return (await self.only()).state == state
+
+        await self.until(there)
+
+    async def until_delivered(self) -> None:
+        """As `until_state`, without a call of the store."""
+
+        async def there() -> bool:
+            return [each.payload["state"] for each in self.store.points(COLLECTION).values()] == ["delivered"]
 
         await self.until(there)
 
@@ -282,33 +314,84 @@ async def test_it_stops_in_whatever_moment_it_is_woken(bench: Bench, turns: int)
         return (await bench.only()).looks == 1
 
     async with AsyncExitStack() as stack:
-        stack.callback(sender.stop)
+        stack.push_async_callback(sender.stop)
         repeat(stack, sender.turn, 0.0)
         await bench.until(looked)
         sender.heard(await bench.ended())
         for _ in range(turns):
             await asyncio.sleep(0)
-    left = asyncio.all_tasks() - {asyncio.current_task()}
 
-    assert not left or await asyncio.wait(left, timeout=20) == (left, set())
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "what they use is closed next"
 
 
-async def test_a_damaged_callback_ends_the_sender_for_no_other(bench: Bench) -> None:
-    damaged = "22222222-2222-5222-8222-222222222222"
-    point = Point(id=damaged, payload={"state": "waiting", "next": bench.now})
-    await bench.store.upsert(COLLECTION, [point])
+@pytest.mark.parametrize(
+    "damage",
+    [{"place": None}, {"state": "unheard of"}, {"tries": "three"}, {"documentId": OTHER}],
+    ids=["missing", "unknown", "type", "another's"],
+)
+async def test_damaged_callbacks_are_told_once_and_hold_up_no_other(bench: Bench, damage: dict[str, Any]) -> None:
+    for number in range(AT_ONCE + 1):  # more than are looked at together
+        await bench.registered(name=f"{number:08x}-1111-5111-8111-111111111111")
+    damaged = {*bench.store.points(COLLECTION)}
+    await bench.store.set_payload(COLLECTION, damage, Filter(must=(Ids(tuple(damaged)),)))
+    bench.now += 60_000
     await bench.registered()
+    await bench.ended()
+    bench.now += 60_000
 
     with capture_logs() as told:
-        async with bench.sending() as sender:
-            await bench.until(lambda: _told(told, "repeated_call_failed"))
-            await bench.store.delete(COLLECTION, Filter(must=(Ids((damaged,)),)))
-            sender.heard(await bench.ended())
+        async with bench.sending():
             await bench.until_state("delivered")
+        async with bench.sending() as again:
+            await bench.registered("https://a.test/2", OTHER)
+            again.heard(await bench.ended(name=OTHER))
+            await bench.until(lambda: called(bench, 2))
+
+    errors = [each for each in told if each["log_level"] == "error"]
+    assert sorted((each["event"], each["callback"]) for each in errors) == sorted(
+        ("callback_damaged", id_) for id_ in damaged
+    )
 
 
-async def _told(lines: Sequence[Mapping[str, Any]], event: str) -> bool:
-    return any(each["event"] == event for each in lines)
+@pytest.mark.parametrize("failing", range(1, 8))
+async def test_a_woken_callback_is_not_lost_whichever_call_of_the_store_fails(bench: Bench, failing: int) -> None:
+    calls = 0
+
+    async def fail() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise Unavailable("the store is away")
+
+    await bench.registered()
+    async with bench.sending() as sender:
+        bench.now += 400_000
+        await bench.until(lambda: looked(bench))  # so its next look is minutes away
+        notice = await bench.ended()
+        bench.store.called = fail
+        sender.heard(notice)
+        await bench.until_delivered()
+
+    assert calls > failing, "all of them were tried"
+
+
+async def test_given_an_end_that_a_clock_ahead_has_dated_then_it_is_given_up_after_a_day_all_the_same(
+    bench: Bench,
+) -> None:
+    bench.receiver.failing["https://a.test/1"] = FailedTry("a.test answered 500")
+    bench.now += YEAR_MS
+    await bench.registered()
+    await bench.ended()
+    async with bench.sending():
+        await bench.until_tries(1)
+    bench.now -= YEAR_MS
+    await bench.callbacks.keep_up()
+    async with bench.sending():
+        await bench.until_tries(2)
+        bench.now += MOST_AGE_MS + 1
+        await bench.until_tries(3)
+
+    assert (await bench.only()).state == "failed"
 
 
 async def test_a_thousand_callbacks_of_one_tenant_that_hang_hold_up_no_other_one(bench: Bench) -> None:

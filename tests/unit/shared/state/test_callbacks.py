@@ -6,7 +6,16 @@ import base64
 import pytest
 
 from shared.contracts import LogPosition
-from shared.state.callbacks import FIRST_LOOK_MS, KEPT_MS, Callback, Callbacks, callback_key, shown_key, signed_headers
+from shared.state.callbacks import (
+    FIRST_LOOK_MS,
+    KEPT_MS,
+    LONGEST_MS,
+    Callback,
+    Callbacks,
+    callback_key,
+    shown_key,
+    signed_headers,
+)
 from tests.fakes.store import MemoryStore
 
 NAME, OTHER = "11111111-1111-5111-8111-111111111111", "22222222-2222-5222-8222-222222222222"
@@ -108,11 +117,12 @@ async def test_what_is_long_over_is_forgotten(callbacks: Callbacks, clock: Clock
     assert (await only(callbacks, OTHER)).place == place(1)
 
 
-async def test_what_a_clock_a_year_ahead_has_put_off_is_due_when_the_clock_is_right(
-    callbacks: Callbacks, clock: Clock
+@pytest.mark.parametrize("ahead_ms", [20 * 3_600_000, 365 * 86_400_000], ids=["hours", "a year"])
+async def test_what_a_clock_ahead_has_put_off_is_due_when_the_clock_is_right(
+    callbacks: Callbacks, clock: Clock, ahead_ms: int
 ) -> None:
     now = clock.now
-    clock.now += 365 * 86_400_000
+    clock.now += ahead_ms
     await callbacks.register(NAME, "t", place(1), URL)
     clock.now = now
     await callbacks.register(OTHER, "t", place(1), URL)
@@ -120,6 +130,31 @@ async def test_what_a_clock_a_year_ahead_has_put_off_is_due_when_the_clock_is_ri
     await callbacks.keep_up()
 
     assert [each.document_id for each in await callbacks.due(10)] == [NAME]
+
+
+@pytest.mark.parametrize(("state", "pause_ms"), LONGEST_MS.items())
+async def test_the_longest_pause_is_no_sign_of_a_clock_ahead(
+    callbacks: Callbacks, clock: Clock, state: str, pause_ms: int
+) -> None:
+    await callbacks.register(NAME, "t", place(1), URL)
+    await callbacks.register(OTHER, "t", place(1), URL)
+    await callbacks.change(await only(callbacks), state=state, next=clock.now + pause_ms)
+    await callbacks.change(await only(callbacks, OTHER), state=state, next=clock.now + pause_ms + 1)
+
+    await callbacks.keep_up()
+
+    assert [each.document_id for each in await callbacks.due(10)] == [OTHER]
+
+
+async def test_what_a_clock_ahead_saw_end_is_shown_no_longer_than_others(callbacks: Callbacks, clock: Clock) -> None:
+    await callbacks.register(NAME, "t", place(1), URL)
+    await callbacks.change(await only(callbacks), state="delivered", next=None, over=clock.now + 365 * 86_400_000)
+
+    await callbacks.keep_up()
+    clock.now += KEPT_MS + 1
+    await callbacks.keep_up()
+
+    assert await callbacks.of_document(NAME) == []
 
 
 async def test_one_that_cannot_be_made_says_why_and_is_never_due(callbacks: Callbacks, clock: Clock) -> None:
