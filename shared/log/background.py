@@ -29,10 +29,9 @@ def repeat(
     """
 
     async def for_ever() -> None:
-        if not at_once:
-            await asyncio.sleep(every_s)
-        known = ""
-        while True:
+        known, pause_s = "", 0.0 if at_once else every_s
+        while not task.cancelling():  # `act` may swallow that, or fail instead
+            await asyncio.sleep(pause_s)
             reason = ""
             try:
                 await act()
@@ -40,12 +39,14 @@ def repeat(
                 reason = str(error) or type(error).__name__
                 if waits and reason != known:
                     log.warning(waits, reason=reason, **told)
-            except Exception as error:  # what ends here would never run again, and nobody would notice
+            except (Exception, asyncio.CancelledError) as error:
+                # What ends here would never run again, and nobody would notice: so does a cancelled task within `act`.
+                if task.cancelling():
+                    raise
                 reason = repr(error)
                 if reason != known:
                     log.exception("repeated_call_failed", waits=waits, **told)
-            known = reason
-            await asyncio.sleep(again_s if reason and again_s is not None else every_s)
+            known, pause_s = reason, again_s if reason and again_s is not None else every_s
 
     async def end() -> None:
         # What is closed next may still be in use until it has ended.

@@ -82,3 +82,42 @@ async def test_what_it_needs_is_closed_only_after_its_end() -> None:
         await begun.wait()
 
     assert steps == ["ended", "closed"]
+
+
+async def test_a_task_within_it_that_was_cancelled_ends_nothing() -> None:
+    calls, again = 0, asyncio.Event()
+
+    async def act() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            within = asyncio.create_task(again.wait())
+            within.cancel()
+            await within
+        again.set()
+
+    with capture_logs() as told:
+        async with AsyncExitStack() as stack:
+            repeat(stack, act, 0.001, "waits")
+            async with asyncio.timeout(10):
+                await again.wait()
+
+    assert [(each["event"], each["waits"]) for each in told] == [("repeated_call_failed", "waits")]
+
+
+@pytest.mark.parametrize("error", [None, Unavailable("the log is closed"), RuntimeError("a bug at the end")])
+async def test_it_ends_whatever_becomes_of_its_cancellation(error: Exception | None) -> None:
+    begun = asyncio.Event()
+
+    async def act() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if error is not None:
+                raise error from None
+
+    async with asyncio.timeout(10):
+        async with AsyncExitStack() as stack:
+            repeat(stack, act, 3600.0)
+            await begun.wait()
