@@ -333,7 +333,10 @@ class Storage:
         moved = {partition for partition, end in ends.items() if end > self.ends.get(partition, -1)}
         self.ends.update((partition, ends[partition]) for partition in moved)
         for wake in tuple(self.watchers) if moved else ():
-            wake(moved)
+            try:
+                wake(moved)
+            except Exception:  # else others would wait for these records, and a writer of them for its answer
+                log.exception("log_watcher_failed")
 
     async def refresh(self) -> None:
         """Look for other processes' writes, and call the watchers."""

@@ -329,27 +329,36 @@ async def test_upkeep_comes_by_itself_and_after_a_bug_again(tmp_path: Path, cloc
     await log.stop()
 
 
-async def test_a_bug_at_one_write_of_another_process_does_not_hide_the_next(log: SqliteLog, tmp_path: Path) -> None:
-    woken = asyncio.Event()
-    bugs = [RuntimeError("a bug")]
+@pytest.mark.parametrize("own", [True, False], ids=["own", "another"])
+async def test_a_bug_at_one_write_of_any_process_hides_neither_it_nor_the_next(
+    log: SqliteLog, tmp_path: Path, own: bool
+) -> None:
+    failed, woken = asyncio.Event(), asyncio.Event()
+
+    def wake_badly(_: Collection[int]) -> None:
+        failed.set()
+        raise RuntimeError("a bug")
 
     def wake(_: Collection[int]) -> None:
-        if bugs:
-            raise bugs.pop()
         woken.set()
 
-    await log.ensure_topics([TRUTH])
-    log._storage.watchers.add(wake)
-    other = SqliteLog(tmp_path / "log.db")
-    await other.start()
-    broker = other.broker("other")
-    await broker.start()
-    async with asyncio.timeout(HANG_S):
-        while not woken.is_set():
-            await publish(broker, "truth", b"value", key=b"key")
-            await asyncio.sleep(0.05)  # polls, as the log does
-    await broker.stop()
-    await other.stop()
+    log._storage.watchers |= {wake_badly, wake}
+    async with AsyncExitStack() as stack:
+        writing = log
+        if not own:
+            writing = SqliteLog(tmp_path / "log.db")
+            await writing.start()
+            stack.push_async_callback(writing.stop)
+        broker = writing.broker("other")
+        await broker.start()
+        stack.push_async_callback(broker.stop)
+        async with asyncio.timeout(HANG_S):
+            for _ in range(2):
+                await publish(broker, "truth", b"value", key=b"key")
+                await failed.wait()
+                await woken.wait()
+                failed.clear()
+                woken.clear()
 
 
 async def test_a_long_read_delays_the_end_of_forgetting_and_no_writer(
