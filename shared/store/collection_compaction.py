@@ -14,7 +14,7 @@ from typing import Final
 
 from shared.store import CollectionSize
 from shared.store.edge_engine import Broken, Collection, Engine, NoCollection, Unserved, sync_tree
-from shared.store.index_builder import IndexBuilder, VectorFormat
+from shared.store.index_builder import IndexBuilder, IndexBuildError, VectorFormat
 
 SMALL: Final = 2000  # dead points that never justify a rewrite
 BURST: Final = 20.0  # points written a second: more than this is a burst
@@ -138,7 +138,14 @@ class Rewriter:
         name, began = size.name, self.clock()
         collection = self.engine.at(name)
         try:
-            await self._copy(size, collection, rest)
+            try:
+                await self._copy(size, collection, rest, self._index_format(size))
+            except IndexBuildError as error:
+                if rest:  # tried again in an hour
+                    raise
+                # An operator's must end all the same: the old files hold what was erased.
+                self.tell("store_index_not_built", collection=name, reason=str(error))
+                await self._copy(size, collection, rest, None)
             collection.finish_copy()
         except (Broken, _CopyDropped, asyncio.CancelledError, KeyboardInterrupt):
             raise
@@ -149,8 +156,15 @@ class Rewriter:
         seconds = round(self.clock() - began, 1)
         self.tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
 
-    async def _copy(self, size: CollectionSize, collection: Collection, rest: float) -> None:
-        """Copy all but a few points, and bring the copy to the disk, with its index. Raises _CopyDropped."""
+    async def _copy(
+        self, size: CollectionSize, collection: Collection, rest: float, vectors: VectorFormat | None
+    ) -> None:
+        """Copy all but a few points, and bring the copy to the disk, with the index of such `vectors`.
+
+        Raises:
+            _CopyDropped: see the class.
+            IndexBuildError: the index could not be built; the copy can't be used.
+        """
         copy = collection.begin_copy()
 
         def check() -> None:
@@ -166,7 +180,7 @@ class Rewriter:
 
         while await sliced(lambda: collection.copy_some(_SLICE)):
             pass
-        if (vectors := self._index_format(size)) is not None:
+        if vectors is not None:
             shard = collection.begin_index(self.builder.stop)
             self.builder.begin(shard, vectors)
             try:

@@ -44,7 +44,7 @@ from shared.store import (
     wire,
 )
 from shared.store.file_prefetch import opening_files, read_ahead, searched_files
-from shared.store.index_builder import VectorFormat
+from shared.store.index_builder import IndexBuildError, VectorFormat
 from shared.store.input_validation import is_id, json_path, value_at
 from shared.store.payload_cache import CachedPayload, PayloadCache
 
@@ -229,7 +229,7 @@ class Collection:
         self.copy.shard = qdrant.EdgeShard.load(str(self.folder / self.copy.name))
         self.copy.building = None
         if left := _growing(self.folder / self.copy.name):
-            raise Unserved(f"the engine left {left} points of {self.folder.name!r} without an index")
+            raise IndexBuildError(f"the engine left {left} points of {self.folder.name!r} without an index")
 
     def flush_copy(self) -> Path:
         """Return the copy's folder, once the engine has handed all of it to the operating system."""

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -238,11 +238,7 @@ class _Server:
             if os.getppid() != parent:
                 self.end()
             if time.monotonic() - flushed >= flush_every_s:
-                try:
-                    self._engine.answer(wire.Request("flush", ()))
-                except Unserved as error:
-                    tell("store_flush_failed", reason=str(error))
-                    self.end(BROKEN)
+                self._engine.answer(wire.Request("flush", ()))
                 flushed = time.monotonic()
 
     async def rewrite_what_is_due(self, every_s: float) -> None:
@@ -251,11 +247,25 @@ class _Server:
             await asyncio.sleep(every_s)
             try:
                 await self._rewriter.look()
-            except Broken as error:
-                tell("store_rewrite_failed", reason=str(error))
-                self.end(BROKEN)
+            except Broken:
+                raise
             except Exception as error:  # noqa: BLE001 - such as a file that the engine deletes while it is measured
                 tell("store_rewrite_failed", reason=repr(error))
+
+    async def run(self, *loops: Coroutine[Any, Any, None]) -> None:
+        """Run the loops until `ended` is set. One that fails sets it: others would wait for ever for what it does."""
+        tasks = [asyncio.create_task(each) for each in loops]
+        for task in tasks:
+            task.add_done_callback(self._failed)
+        await self.ended.wait()
+        for task in tasks:
+            task.cancel()
+
+    def _failed(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            error = task.exception()
+            tell("store_failed", reason=str(error) if isinstance(error, Unserved) else repr(error))
+            self.end(BROKEN)
 
 
 class _Session(asyncio.Protocol):
@@ -296,16 +306,9 @@ async def _serve(  # noqa: PLR0917 - of `main` alone
     server = _Server(engine, Rewriter(engine, folder, tell, builder))
     listener = await loop.create_unix_server(lambda: _Session(server), sock=bound)
     loop.add_reader(sys.stdin.fileno(), server.hear)
-    keepers = [
-        asyncio.create_task(server.keep(parent, upkeep_every_s)),
-        asyncio.create_task(server.sync()),
-        asyncio.create_task(server.rewrite_what_is_due(upkeep_every_s)),
-    ]
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    await server.ended.wait()
-    for keeper in keepers:
-        keeper.cancel()
+    await server.run(server.keep(parent, upkeep_every_s), server.sync(), server.rewrite_what_is_due(upkeep_every_s))
     builder.stop()
     listener.close()
     return server.code, server.flushed

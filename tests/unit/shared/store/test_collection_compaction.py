@@ -1,8 +1,10 @@
 """Collections rewritten by themselves: when, beside what, and that nothing is lost meanwhile."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,9 @@ from numpy.typing import NDArray
 from shared.store import EVERYTHING, CollectionSize, Filter, Ids, Leg, Match, Point, Sparse, collection_compaction, wire
 from shared.store.collection_compaction import PATIENCE_S, Rewriter, is_due, is_index_due
 from shared.store.edge_engine import Engine, NoCollection, Unserved
-from shared.store.edge_server import _Server
+from shared.store.edge_server import BROKEN, _Server
 from shared.store.index_builder import IndexBuilder, VectorFormat
-from tests.contract.logs import until
+from tests.contract.logs import HANG_S, until
 from tests.fakes.clock import SetClock
 from tests.selection import CI_ONLY
 
@@ -127,6 +129,44 @@ async def test_a_failed_look_at_the_files_does_not_end_the_rewriting(
 
     await until(lambda: size(engine)[1] == 0)
     rewriting.cancel()
+    await asyncio.wait([rewriting])
+
+
+@pytest.mark.parametrize(
+    ("method", "loop"),
+    [
+        ("unsynced", lambda server: server.sync()),
+        ("answer", lambda server: server.keep(os.getppid(), 0.0)),
+        ("flushed_sizes", lambda server: server.rewrite_what_is_due(0.0)),
+    ],
+    ids=["sync", "keep", "rewrite"],
+)
+async def test_a_bug_in_one_of_its_loops_ends_the_process_for_another(
+    engine: Engine,
+    tmp_path: Path,
+    clock: Pauses,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    loop: Callable[[_Server], Coroutine[Any, Any, None]],
+) -> None:
+    made, _events = rewriter(engine, tmp_path, clock)
+    server = _Server(engine, made)
+    [call] = wire.Frames().feed(wire.call_frame(7, wire.Request("flush", ())))
+
+    def fail(*_: object) -> None:
+        raise Panic
+
+    server.take(call, lambda _frame: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, method, fail)
+        async with asyncio.timeout(HANG_S):
+            await server.run(loop(server))
+
+    assert server.code == BROKEN
+
+
+class Panic(BaseException):
+    """As one of the engine, it is no Exception."""
 
 
 async def test_who_asks_for_a_rewrite_gets_an_answer_whatever_fails(
@@ -466,6 +506,35 @@ async def test_given_an_operator_who_rewrites_enough_vectors_then_they_have_thei
 
     assert events == ["store_collection_rewritten"]
     assert indexable.at("v").unindexed() == 0, "or each search would compare all vectors until the next rewrite"
+    assert best(indexable, 7)[0] == 7
+
+
+@pytest.mark.parametrize("fault", ["gone", "ends", "fails"])
+async def test_given_an_index_that_cannot_be_built_when_an_operator_forgets_then_the_files_are_made_anew_all_the_same(
+    indexable: Engine, tmp_path: Path, clock: Pauses, builder: IndexBuilder, fault: str
+) -> None:
+    upkeep, events = rewriter(indexable, tmp_path, clock, builder=builder)
+    put_vectors(indexable, range(INDEXED_FROM, INDEXED_FROM + 10))
+    indexable.answer(wire.Request("delete", ("v", Filter(must=(Ids((an_id(3),)),)))))
+    begun = builder.begin
+
+    def begin(shard: Path, vectors: VectorFormat) -> None:
+        begun(shard, vectors._replace(size=vectors.size + 1) if fault == "fails" else vectors)
+        if fault == "ends":
+            builder._process.kill()
+
+    builder.begin = begin  # type: ignore[method-assign]  # something happens during the build
+    if fault == "gone":
+        builder._process.kill()
+        builder._process.wait()
+
+    for _ in range(2):
+        await upkeep.now("v")
+
+    assert events == 2 * ["store_index_not_built", "store_collection_rewritten"]
+    sizes = {each.name: (each.live, each.dead) for each in indexable.answer(wire.Request("sizes", ()))}
+    assert sizes["v"] == (INDEXED_FROM + 9, 0)
+    assert len([*(tmp_path / "collections" / "v").glob("shard-*")]) == 1
     assert best(indexable, 7)[0] == 7
 
 
