@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from html import escape, unescape
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract.archive import ADDRESS
@@ -37,6 +38,12 @@ _TABLES = frozenset({"table", "tgroup", "tbl", "simpletable", "choicetable"})
 _ROWS = ("{*}tr", "{*}row", "{*}sthead", "{*}strow", "{*}chhead", "{*}chrow")
 _UNSEEN = [f"{{http://www.w3.org/{name}}}{kind}" for name in ("2000/svg", "1999/xhtml") for kind in ("style", "script")]
 _LISTS = frozenset({"opml", "urlset"})  # roots of records, whatever their fields' names
+_NAMED = frozenset({"ExtendedData", "SchemaData", "context-group", "plurals"})  # whose values an attribute names
+# Tags within the texts of translations, by their file's root
+_MARKS = {
+    "xliff": ("g", "x", "bx", "ex", "bpt", "ept", "ph", "it", "mrk", "pc", "sc", "ec"),
+    "resources": ("g", "b", "i", "u"),
+}
 # Elements whose words don't touch those beside them
 # fmt: off
 _APART = tuple(f"{{*}}{name}" for name in (
@@ -54,6 +61,14 @@ _MATH = "{http://www.w3.org/1998/Math/MathML}math"
 _ORDERED = ("{*}list", "{*}orderedlist", "{*}ol", "{*}procedure", "{*}steps")
 _ITEMS = frozenset({"item", "li", "list-item", "listitem", "step"})
 _COUNTS = re.compile("(?<!un)order|number|arabic|alpha|roman")
+_LABELS = ("{*}label", "{*}term", "{*}dt", "{*}glossterm")
+_TERMS = frozenset({"listitem", "def", "dd", "glossdef"})  # what stands beside a term that it explains
+# What stands between the parts of an element that has no text but theirs
+_BETWEEN = {"choice": " ", "menucascade": " > ", "menuchoice": " > ", "keycombo": "+"}
+_TOGETHER = {"name": " ", "personname": " ", "author": " ", "pub-date": " ", "person-group": ", ", "contrib": " "} | {
+    "element-citation": ", ",
+    "kwd-group": ", ",
+}
 _LINKS = ("{*}a", "{*}ext-link", "{*}link", "{*}ref", "{*}ulink", "{*}uri", "{*}xref")
 _MARKED = re.compile(r"\d{1,3}(?:[,\u2013-]\d{1,3})*")
 _NOTE_KINDS = frozenset({"bibr", "fn", "table-fn"})
@@ -88,11 +103,14 @@ def read(data: bytes, hints: Hints) -> Extraction:
         says = equation(math)
         if says:
             math[:], math.text = [], says
+    _drop_marks(root)
     _set_apart(root)
     _mark_raised(root)
     records = len(root) > 0 and not _is_prose(root)  # which have titles of their own
     if not records:
+        _join_parts(root)
         _number_items(root)
+        _join_labels(root)
         _write_addresses(root)
     titles = (
         root.iterfind("./{*}head/{*}title") if records else root.iter("{*}article-title", "{*}book-title", "{*}title")
@@ -229,11 +247,19 @@ def _blocks(root: "_Element", *, records: bool) -> Iterator[str]:
                 line = f"{tag(element)}: {line}"
             yield f"{'#' * min(max(depth, 1), 6)} {line}" if tag(element) in _TITLES and line else line
         else:
+            leaves = [child for child in element if records and tag(child) and not len(child) and _value(child.text)]
+            alone = len({tag(child) for child in leaves}) == len(leaves) > 1
+            once = dict.fromkeys(leaves if alone else ())  # fields of the whole
             if records or (element.get("href") and not len(element)):
-                yield "; ".join(_attributes(element))
+                yield "; ".join(chain(_attributes(element), *(_fields(child, path) for child in once)))
             kinds = Counter(tag(child) for child in element if len(child))  # one alone has a name that tells it apart
             paths = {kind: f"{kind} " for kind, count in kinds.items() if count == 1 < len(kinds) and not listed}
-            ahead.extend((child, depth + 1, paths.get(tag(child), "")) for child in reversed(element) if tag(child))
+            within = path if len(kinds) == 1 == kinds.total() else ""
+            ahead.extend(
+                (child, depth + 1, paths.get(tag(child), within))
+                for child in reversed(element)
+                if tag(child) and child not in once
+            )
 
 
 def _code(element: "_Element") -> str:
@@ -276,14 +302,25 @@ def _cell(cell: "_Element", places: Mapping[str | None, int]) -> Cell:
     return Cell(_words(cell), across or 1 + last - first, down or 1 + more)
 
 
+def _drop_marks(root: "_Element") -> None:
+    """Write what the tags within the texts of translations stand for."""
+    from lxml import etree  # imported here, because only parser processes should load heavy libraries
+
+    for kind in _MARKS.get(tag(root), ()):
+        for mark in root.iter(f"{{*}}{kind}"):
+            mark.text = mark.text or mark.get("equiv-text") or mark.get("equiv")
+        etree.strip_tags(root, f"{{*}}{kind}")
+
+
 def _set_apart(root: "_Element") -> None:
-    """Put blanks around lines of a drawing's text, and between the readings of a word."""
+    """Put blanks around lines of a drawing's text, and signs between the readings of a word and the steps of a menu."""
     for line in root.iter("{*}tspan"):
         if line.get("y") or line.get("dy"):
             enclose(line, " ", "")
-    for choice in root.iter("{*}choice"):
-        for reading in list(choice)[:-1]:
-            enclose(reading, "", " ")
+    for kind, sign in _BETWEEN.items():
+        for around in root.iter(f"{{*}}{kind}"):
+            for part in [each for each in around if tag(each) != "shortcut"][:-1]:
+                enclose(part, "", sign)
 
 
 def _mark_raised(root: "_Element") -> None:
@@ -310,12 +347,46 @@ def _number_items(root: "_Element") -> None:
         letters = next((sign for name, sign in (("alpha", "a"), ("roman", "i")) if name in kind), "")
         start = whole(listed.get("start") or listed.get("startingnumber")) or 1
         for number, item in enumerate((each for each in listed if tag(each) in _ITEMS), start):
-            first = item
-            while not (first.text or "").strip() and len(first) and tag(first[0]) not in _TABLES and words(first[0]):
-                first = first[0]
+            first = _first_within(item)
             if words(first) and tag(first) != "label" and next(first.iterancestors(*_ORDERED), listed) is listed:
                 mark = counted(number, letters.upper() if "upper" in kind else letters)
                 first.text = f"{mark}. {(first.text or '').lstrip()}"
+
+
+def _first_within(element: "_Element") -> "_Element":
+    """Return the innermost element with which the element's text begins."""
+    while not (element.text or "").strip() and len(element) and tag(element[0]) not in _TABLES and words(element[0]):
+        element = element[0]
+    return element
+
+
+def _join_parts(root: "_Element") -> None:
+    """Drop the words of an index, and write names, sources and keywords, whose parts are elements, as one text."""
+    for entry in root.iter("{*}indexterm"):
+        entry[:], entry.text = [], None
+    for kind, sign in _TOGETHER.items():
+        for each in root.iter(f"{{*}}{kind}"):
+            if len(each) and not any((text or "").strip() for text in (each.text, *(part.tail for part in each))):
+                each.text, each[:] = sign.join(filter(None, map(words, each))), []
+
+
+def _join_labels(root: "_Element") -> None:
+    """Write numbers of sections and tables, and terms, before what they name or what explains them."""
+    for label in list(root.iter(*_LABELS)):
+        said, told = words(label), label.getnext()
+        is_term = tag(label) != "label"
+        if told is None or not said or not words(told) or (label.tail or "").strip():
+            continue
+        if is_term and tag(told) == tag(label):
+            enclose(told, f"{said} / ", "")
+        elif not is_term or tag(told) in _TERMS:
+            first = _first_within(told)
+            if _code(first) or (len(first) and not (first.text or "").strip()):  # code or a table is first
+                continue
+            first.text = f"{said}{':' if is_term and said[-1] != ':' else ''} {(first.text or '').lstrip()}"
+        else:
+            continue
+        label[:], label.text = [], None
 
 
 def _write_addresses(root: "_Element") -> None:
@@ -359,8 +430,8 @@ def _is_record(element: "_Element", depth: int) -> bool:
     fields = [child for child in element if tag(child)]
     inner = [child for child in fields if len(child) or (_attributes(child) and not _value(child.text))]
     names = {tag(child) for child in fields} - {tag(element)}  # one within itself is a tree
-    if tag(element) in ("ExtendedData", "SchemaData"):  # of a place of KML, which names its values
-        names = {child.get("name", "") for child in fields}
+    if tag(element) in _NAMED:
+        names = {str(next(iter(child.attrib.values()), "")) for child in fields}
     if tag(element) == "dict":  # of a property list
         fields, names = fields[1::2], {child.text or "" for child in fields[::2]}
     once = len(names) == len(fields) or not (inner or any(map(_attributes, fields)))
@@ -404,5 +475,5 @@ FORMAT = Format(
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked first
     read=read,
     libraries=("chardet", "lxml"),
-    revision=11,
+    revision=12,
 )

@@ -520,12 +520,74 @@ def test_units_of_a_translation_keep_source_and_target_together() -> None:
         ),
         ("<orderedlist><listitem><para>Stop.</para></listitem></orderedlist><p>x</p>", "1. Stop.\n\nx"),
         ('<list list-type="alpha-upper"><list-item><p>Stop.</p></list-item></list><p>x</p>', "A. Stop.\n\nx"),
-        ('<list list-type="order"><list-item><label>3</label><p>Go.</p></list-item></list><p>x</p>', "3\n\nGo.\n\nx"),
+        ('<list list-type="order"><list-item><label>3</label><p>Go.</p></list-item></list><p>x</p>', "3 Go.\n\nx"),
         ('<list list-type="bullet"><list-item><p>Stop.</p></list-item></list><p>x</p>', "Stop.\n\nx"),
     ],
 )
 def test_lists_links_marks_and_equations_are_as_a_reader_sees_them(body: str, text: str) -> None:
     assert _read(f"<?xml version='1.0'?><article><sec>{body}</sec></article>").text == text
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("<sec><label>2</label><title>Ropes</title><p>Old.</p></sec>", "### 2 Ropes\n\nOld."),
+        ("<fig><label>Fig. 1</label><caption><p>A rig.</p></caption></fig>", "Fig. 1 A rig."),
+        ("<def-item><term>MBL</term><def><p>load</p></def></def-item>", "MBL: load"),
+        (
+            "<varlistentry><term>-f</term><term>--fast</term><listitem><para>Go.</para></listitem></varlistentry>",
+            "-f / --fast: Go.",
+        ),
+        ("<name><surname>Petry</surname><given-names>Ines</given-names></name>", "Petry Ines"),
+        ("<element-citation><source>Mat</source><year>1999</year></element-citation>", "Mat, 1999"),
+        ("<p>Ropes<indexterm><primary>rope</primary></indexterm> wear.</p>", "Ropes wear."),
+        (
+            "<p><menuchoice><guimenu>File</guimenu><guimenuitem>Save</guimenuitem></menuchoice>.</p>",
+            "File > Save.",
+        ),
+        (
+            "<p>Press <keycombo><keycap>Ctrl</keycap><keycap>S</keycap></keycombo>.</p>",
+            "Press Ctrl+S.",
+        ),
+        # what looks like these
+        ("<p>The <term>bight</term> <b>here</b> is a bend.</p>", "The bight here is a bend."),
+        (
+            "<dlentry><dt>EGT</dt><dd><table><tr><td>1</td><td>2</td></tr></table></dd></dlentry>",
+            "EGT\n\n| 1 | 2 |\n| --- | --- |",
+        ),
+        ("<mixed-citation><name>Brandt</name>, <year>1999</year>.</mixed-citation>", "Brandt, 1999."),
+    ],
+)
+def test_parts_that_belong_together_are_one_text(source: str, text: str) -> None:
+    assert _read(f"<?xml version='1.0'?><article><body>{source}</body><p>End</p></article>").text == f"{text}\n\nEnd"
+
+
+def test_texts_of_translations_stand_with_their_names_whatever_tags_are_within() -> None:
+    android = (
+        '<resources><string name="hi">Hello <xliff:g xmlns:xliff="urn:x">%s</xliff:g>!</string>'
+        '<plurals name="boats"><item quantity="one">a boat</item><item quantity="other">boats</item></plurals>'
+        "</resources>"
+    )
+    xliff = (
+        '<xliff><file><trans-unit id="a"><source>Depth <x id="1" equiv-text="{d}"/> m</source>'
+        "<target>Tiefe <x id='1' equiv-text='{d}'/> m</target><context-group><context t='f'>a.ts</context>"
+        "<context t='n'>3</context></context-group></trans-unit><trans-unit id='b'><source>x</source></trans-unit>"
+        "</file></xliff>"
+    )
+
+    assert _read(f"<?xml version='1.0'?>{android}").text == (
+        "name: hi; string: Hello %s!\n\nname: boats; item: a boat (quantity: one); item: boats (quantity: other)"
+    )
+    assert "source: Depth {d} m; target: Tiefe {d} m; " in _read(f"<?xml version='1.0'?>{xliff}").text
+
+
+def test_what_only_leads_to_a_record_gives_it_its_name_and_fields_of_the_whole_are_one() -> None:
+    bill = (
+        "<bill><id>7</id><day>2 May</day><seller><party><who><name>Ann</name></who></party></seller>"
+        "<buyer><party><who><name>Bo</name></who></party></buyer></bill>"
+    )
+
+    assert _read(f"<?xml version='1.0'?>{bill}").text == "id: 7; day: 2 May\n\nseller name: Ann\n\nbuyer name: Bo"
 
 
 def test_words_of_a_drawing_stay_together_and_html_in_a_feeds_title_has_no_tags() -> None:
