@@ -23,7 +23,7 @@ from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
 from shared.answers.outline import outline
 from shared.answers.prompt import CONTEXT
 from shared.answers.quotable_units import FIELD_LABEL, Unit, row_text, units
-from shared.answers.rows import Lookup, lookups
+from shared.answers.rows import Lookup, cells_with, lookups
 from shared.answers.sentences import (
     codes,
     content_words,
@@ -693,7 +693,8 @@ def _quoted(each: Quotable, asks: Wanted) -> str:
             for name, value in cells
         }
         most = max(fit.values(), default=0)
-        if most and len(named := [cell for cell in cells if fit[cell[0]] == most]) < len(cells):
+        naming = cells_with(said, row, cells)
+        if most and len(named := [cell for cell in cells if fit[cell[0]] == most or cell in naming]) < len(cells):
             return _shortened(row_text(row, named))
     return _shortened(unit.text)
 

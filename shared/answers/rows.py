@@ -34,6 +34,7 @@ class Lookup(msgspec.Struct, frozen=True):
     row: Unit
     columns: tuple[str, ...]  # of the table, without the first
     named: tuple[str, ...]  # those that the question names; the row may lack them
+    naming: tuple[tuple[str, str], ...]  # cells with the row's name, where the first column doesn't have it
     asks: str  # the question without the names of rows
     rest: frozenset[str]  # its words that stand neither in the rows' names nor in the row, nor in the columns it names
     of_a_noun: bool  # whether it asks for a noun
@@ -57,7 +58,8 @@ class Lookup(msgspec.Struct, frozen=True):
             return None
         if not self.certain:
             return self.row
-        return msgspec.structs.replace(self.row, text=row_text(label, kept), cells=((label, ""), *kept))
+        shown = [cell for cell in cells if cell in kept or cell in self.naming]
+        return msgspec.structs.replace(self.row, text=row_text(label, shown), cells=((label, ""), *shown))
 
     def by_meaning(self, near: Sequence[float]) -> "Lookup":
         """Return the same with the column whose name is like `asks`, if one is; `near` has a cosine of each.
@@ -108,6 +110,12 @@ def lookups(question: str, rows: Sequence[Unit], title: str = "") -> list[Lookup
     return [_asked_of(row, columns[1:], question, names, title) for row in rows if row.cells in best]
 
 
+def cells_with(said: AbstractSet[str], label: str, cells: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the cells of a row whose words a question has, unless it has those of its first one: they name the row."""
+    named = [cell for cell in cells if (own := set(content_words(cell[1]))) and own <= said]
+    return tuple(named) if said.isdisjoint(content_words(label)) else ()
+
+
 def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozenset[str], title: str) -> Lookup:
     content = frozenset(content_words(question)) - naming
     if _WHO.match(question):  # a date is nobody
@@ -127,6 +135,7 @@ def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozen
         row=row,
         columns=columns,
         named=named,
+        naming=cells_with(naming, label, cells),
         asks=" ".join(word for word in _WORD.findall(question) if not naming.issuperset(words(word))),
         rest=frozenset(word for word in content - known if english or len(word) >= _LONG),
         of_a_noun=any(naming.isdisjoint(words(noun)) for noun in nouns),

@@ -248,10 +248,10 @@ def test_of_a_row_in_a_later_chunk_of_its_table_the_column_is_quoted() -> None:
     assert "".join(pieces).startswith("d33, Team: f [1]")
 
 
-def test_of_a_row_the_column_with_what_is_asked_for_is_quoted_and_not_the_one_that_was_named() -> None:
+def test_of_a_row_the_column_with_what_is_asked_for_is_quoted_after_the_one_that_names_the_row() -> None:
     row = "berth: B8; ship: Puffin; days: 16; owner name: Gro Gran"
 
-    assert answered("Who owns the ship Puffin?", a_passage(1, row)) == "B8, owner name: Gro Gran [1]"
+    assert answered("Who owns the ship Puffin?", a_passage(1, row)) == "B8, ship: Puffin; owner name: Gro Gran [1]"
     staff = "name: Ines Vogt; role: Accountant; reports to: Lena Holt; office: A07"  # she is asked for, not her head
     assert (
         answered("Who is the accountant?", a_passage(1, staff))
