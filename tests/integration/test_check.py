@@ -209,6 +209,19 @@ async def test_a_body_is_told_by_its_text_its_sha256_or_its_hash(pipeline: Pipel
     assert twice == "items[0]: exactly one of hash, sha256 and text is needed, not 2"
 
 
+@pytest.mark.parametrize("title", ["  A lantern ", " ", "A cafe\u0301"], ids=["blanks", "blank", "composed"])
+async def test_a_title_is_compared_as_it_is_kept(pipeline: Pipeline, title: str) -> None:
+    document = {"source": "check", "path": f"titled {title!r}", "text": "A lantern with a name.", "title": title}
+    transport = httpx.ASGITransport(cast("Any", an_app(pipeline.parts)))
+
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=HANG_S) as client:
+        sent = await client.post("/rag/ingest", json=document)
+        verdict = (await client.post("/rag/ingest/check", json={"items": [document]})).json()["items"][0]
+
+    assert sent.json()["status"] == "created"
+    assert verdict["unchanged"]
+
+
 async def test_an_entry_of_an_earlier_release_counts_as_changed_by_its_sha256(pipeline: Pipeline) -> None:
     text = "A lantern of long ago."
     held = a_document("old", text)

@@ -300,9 +300,9 @@ def url_of(url: str, field: str = "url") -> str:
         raise invalid(field, error.sentence) from None
 
 
-def title_of(title: str | None) -> str | None:
+def title_of(title: str | None, field: str = "title") -> str | None:
     """Return the trimmed title; None for a blank one."""
-    return name_of(title.strip(), "title", LONGEST_TITLE) if title and title.strip() else None
+    return name_of(title, field, LONGEST_TITLE) if title and title.strip() else None
 
 
 def keep_of(value: list[str] | str | None) -> tuple[Kept, ...]:

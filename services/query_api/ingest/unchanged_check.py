@@ -20,6 +20,7 @@ from litestar.params import JSONBody
 from services.query_api.http.problems import invalid
 from services.query_api.http.request import HEAVY, ApiRequest, beside, described, metadata_of, name_of, tags_of
 from services.query_api.http.route_decorator import CHUNKS, post
+from services.query_api.ingest.document import title_of
 from services.query_api.ingest.submissions import SubmissionEnd
 from shared.contracts import DocumentSubmitted
 from shared.errors import Unavailable
@@ -330,7 +331,7 @@ def _document(tenant: str, held: HeldDocument, within: str) -> DocumentSubmitted
         path=name_of(held.path, f"{within}path", LONGEST_PATH),
         filename=held.filename,
         media_type=held.media_type,
-        title=held.title,
+        title=title_of(held.title, f"{within}title"),
         description=held.description,
         tags=tags_of(held.tags, f"{within}tags"),
         metadata=metadata_of(held.metadata, f"{within}metadata"),
