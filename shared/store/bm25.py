@@ -1,6 +1,7 @@
 """Text to sparse vectors: BM25's term weights. The store multiplies them with the terms' rarity (IDF)."""
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -16,6 +17,7 @@ FOLDED = 0.5  # weight of a folded form or a beginning beside the exact word: `s
 # Of a query in another language, a word of one to three letters is mostly "wie", "się" or "jak": function words of any
 # language, without a list of each. Chosen on Pro Git in five languages (docs/measurements.md#languages).
 SHORT, _LONGER = 0.4, 4
+_NAME = re.compile(r"(?<=[\w,] )[A-Z]\b")  # C or R, but no word that begins a sentence, such as Polish "W"
 _BEYOND_CYRILLIC = "\u0530"  # Arabic and Hebrew write no vowels: their short words say more
 _LANGUAGE = "english"
 _SPECIMEN = "Running runners ran: Café №7, naïve 東京タワー e-mail foo_bar x86-64 it's über-straße, 경로를. " * 3
@@ -84,7 +86,8 @@ class Bm25:
 
 def _short_words(text: str) -> str:
     """Return the text's short words of letters, exact and folded, without those in capitals."""
-    few = [word for word in WORD.findall(text) if len(word) < _LONGER and word.isalpha() and not word[1:].isupper()]
+    words = WORD.findall(_NAME.sub("", text))
+    few = [word for word in words if len(word) < _LONGER and word.isalpha() and not word[1:].isupper()]
     return " ".join(each for word in few if (plain := folded(word)) < _BEYOND_CYRILLIC for each in {word, plain})
 
 

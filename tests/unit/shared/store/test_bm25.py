@@ -127,6 +127,15 @@ def test_short_words_of_a_foreign_query_weigh_less_than_its_others() -> None:
     assert less == set(ENGLISH.query("wie ich die für fur git und").indices)
 
 
+def test_a_single_capital_within_a_foreign_query_is_a_name_and_none_at_the_beginning_of_a_sentence() -> None:
+    question = "W jaki sposób wywołać C z języka R, C++ lub D? O tym później."
+    foreign = ENGLISH.query(question, foreign=True)
+    whole = {index for index, value in zip(foreign.indices, foreign.values, strict=True) if value == 1}
+
+    assert whole.issuperset(ENGLISH.query("C R D").indices)
+    assert whole.isdisjoint(ENGLISH.query("w z lub o tym").indices)
+
+
 @pytest.mark.parametrize("question", ["東京のホテル", "كيف أجد بيت", "איך לגור בבית"], ids=["Kana", "Arabic", "Hebrew"])
 def test_short_words_of_scripts_without_vowels_or_blanks_weigh_as_before(question: str) -> None:
     assert ENGLISH.query(question, foreign=True) == ENGLISH.query(question)
