@@ -213,17 +213,15 @@ class CallbackSender:
             return callback
         self._expect(callback)  # before the look, so that a notice during it counts
         entry = await self.ledger.get(callback.document_id)
-        if entry is not None and entry.erased and older(callback.place, entry.accepted.place):
-            await self.callbacks.forget(callback)
-            return None
         last = None if entry is None else entry.end_of(callback.place)
-        if entry is None or last is None:
+        erased = entry is not None and entry.erased and older(callback.place, entry.accepted.place)
+        if entry is None or (last is None and not erased):
             first, longest = LOOK_AGAIN_MS
             pause = min(first << min(callback.looks, 10), longest)
             await self.callbacks.change(callback, next=self.clock() + pause, looks=callback.looks + 1)
             return None
         self._expected.pop((callback.document_id, callback.place), None)
-        if last.moved_to is not None:  # the submission under the other name has a callback of its own
+        if last is None or erased or last.moved_to is not None:  # under the other name it has a callback of its own
             await self.callbacks.forget(callback)
             return None
         end = msgspec.convert(last, CallbackEnd, from_attributes=True)

@@ -127,7 +127,7 @@ class Rewriter:
             pass
         except Broken:
             raise
-        except Unserved as error:
+        except (Unserved, OSError) as error:  # the copy couldn't be deleted
             self._not_before[size.name] = self.clock() + PATIENCE_S
             self.tell("store_rewrite_failed", collection=size.name, reason=str(error))
         finally:

@@ -404,7 +404,7 @@ class _Child:
             delay = min(2 * delay, _LONGEST_DELAY_S)
             try:
                 await self._run()
-            except (Unavailable, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - such as a thread too many: nobody else would try again
                 log.error("store_not_restarted", reason=str(error))  # noqa: TRY400 - the sentence says it all
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:

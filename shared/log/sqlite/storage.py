@@ -311,7 +311,7 @@ class Storage:
             try:
                 return query(self._reader)
             finally:
-                self._reader.execute("ROLLBACK")
+                self._reader.rollback()  # unless SQLite did so: then what failed would be told as this
 
     async def topic(self, name: str) -> KnownTopic:
         """Return the topic.

@@ -329,6 +329,15 @@ async def test_upkeep_comes_by_itself_and_after_a_bug_again(tmp_path: Path, cloc
     await log.stop()
 
 
+async def test_a_read_that_fails_is_told_as_it_failed(log: SqliteLog) -> None:
+    def query(connection: sqlite3.Connection) -> None:
+        connection.execute("ROLLBACK")  # as SQLite does when the disk fails
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with pytest.raises(LogUnavailable, match="disk I/O error"):
+        await log._storage.read(query)
+
+
 @pytest.mark.parametrize("own", [True, False], ids=["own", "another"])
 async def test_a_bug_at_one_write_of_any_process_hides_neither_it_nor_the_next(
     log: SqliteLog, tmp_path: Path, own: bool

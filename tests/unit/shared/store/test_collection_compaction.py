@@ -388,6 +388,27 @@ async def test_given_a_disk_that_fails_when_it_is_copied_then_the_old_files_stay
     assert size(engine) == (100, 0)
 
 
+async def test_given_leftovers_that_cannot_be_deleted_then_other_collections_are_made_anew(
+    engine: Engine, tmp_path: Path, clock: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upkeep, events = rewriter(engine, tmp_path, clock)
+    grow(engine)
+    engine.answer(wire.Request("create_collection", ("d", None, True, {"doc": "keyword"})))
+    engine.answer(wire.Request("upsert", ("d", points(range(1000), "dead"))))
+    engine.answer(wire.Request("delete", ("d", Filter(must=(Match("doc", ("dead",)),)))))
+    engine.flush()
+
+    def clear() -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(engine.at("c"), "clear", clear)
+    for now in (1000.0, 1100.0):
+        clock.now = now
+        await upkeep.look()
+
+    assert events == ["store_rewrite_failed", "store_collection_rewritten"]
+
+
 async def test_given_a_disk_that_fails_an_operator_then_the_sentence_says_so_and_the_old_files_stay(
     engine: Engine, tmp_path: Path, clock: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -406,6 +406,27 @@ def _grown(acknowledged: set[str], size: int) -> Callable[[], Awaitable[bool]]:
     return is_grown
 
 
+async def test_a_restart_that_the_system_refuses_is_tried_again(
+    doomed: EdgeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, refusals = asyncio.create_subprocess_exec, [RuntimeError("no thread"), OSError(11, "no process")]
+
+    async def started(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        if refusals:
+            raise refusals.pop()
+        return await start(*arguments, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
+    os.kill(pid_of(doomed), signal.SIGKILL)
+
+    await until(lambda: _is_empty(refusals))
+    await back(doomed)
+
+
+async def _is_empty(items: list[Any]) -> bool:
+    return not items
+
+
 @CI_ONLY
 async def test_a_flush_survives_and_the_heads_are_known_again_after_a_kill(doomed: EdgeStore) -> None:
     vector = np.array([1, 0], np.float32)
