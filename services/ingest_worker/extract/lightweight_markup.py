@@ -27,6 +27,23 @@ _SIGNS = frozenset("=-~^\"'`#*+:.<>_")
 _DIRECTIVE = re.compile(
     r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude) ?::[ \t]*+([\w+-]*+)[ \t]*+\Z"
 )
+_RST_BLOCK = re.compile(r"([ \t]*+)\.\. ([a-z][\w:.+-]*?) ?::(?:[ \t]+([^\n]*))?\Z")
+_RST_UNSEEN = frozenset(
+    {"contents", "default-role", "highlight", "image", "include", "index", "meta", "raw", "role"}
+) | {
+    "currentmodule",
+    "sectnum",
+    "tabularcolumns",
+    "toctree",
+}
+_RST_ABOUT = frozenset({"class", "container", "figure", "glossary", "only", "rst-class"})  # no text but what is in them
+_REMARKS = ("attention", "caution", "danger", "error", "hint", "important", "note", "tip", "warning")
+_RST_SAID = {name: f"{name.capitalize()}:" for name in _REMARKS} | {
+    "deprecated": "Deprecated since",
+    "seealso": "See also",
+    "versionadded": "New in",
+    "versionchanged": "Changed in",
+}
 _COMMENT = re.compile(r"[ \t]*\.\.(?:[ \t]+(?![\[_|]|[\w:.+-]+ ?::)\S[^\n]*)?\Z")
 _TABLE = re.compile(r"[ \t]*\.\. (list-|csv-|)table ?::[ \t]*([^\n]*)\Z")
 _ROW_ITEM = re.compile(r"[ \t]*(?:(\*)[ \t]+)?-(?:[ \t]+|\Z)([^\n]*)\Z")
@@ -52,6 +69,8 @@ _ADOC_LINK = re.compile(
     r"(?<![\w:])(?:link:)?(https?://[^\s\[\]]{1,2000})\[([^\[\]\n]{1,300}?)\^?\]"
     r"|(?<![\w<])<<[^\W\d][\w.:#/-]{0,199},([^<>\n]{1,300})>>"
 )
+_ADOC_TITLE = re.compile(r"\.(?![\s.])([^\n]{1,300})\Z")
+_ADOC_MACRO = re.compile(r"\b(kbd|btn|footnote|menu):([\w-]{0,60})\[([^\[\]\n]{1,500})\]")
 _ADOC_SHOWN = ("author", "revdate", "revnumber")  # attributes that stand below the title
 _ADOC_UNSEEN = re.compile(
     r"(?:ifn?def|endif)::[^\s\[]*\[([^\]]*)\][ \t]*\Z|(?:ifeval::|\[[#.])[^\[\]]*\][ \t]*\Z|\[\[[^\[\]]*\]\][ \t]*\Z"
@@ -140,7 +159,7 @@ def of_rst(text: str) -> str:
     return "\n".join(run if code else _RST_MARKS.sub(said, run) for code, run in runs)
 
 
-def _rst(lines: Sequence[str], values: dict[str, str]) -> Iterator[str]:
+def _rst(lines: list[str], values: dict[str, str]) -> Iterator[str]:
     """Yield lines, tables and fences; put what substitutions stand for into `values`."""
     levels: dict[tuple[str, bool], int] = {}
     counts: dict[int, int] = {}  # of the lists that this line may go on with, by indentation
@@ -169,9 +188,8 @@ def _rst(lines: Sequence[str], values: dict[str, str]) -> Iterator[str]:
             yield from ("", text, "")
             continue
         apart = not above or above.startswith("..") or _indent(lines[at - 1]) != _indent(line)
-        if apart and _COMMENT.match(line.rstrip()):
-            empty = line.strip() == ".." and not "".join(lines[at + 1 : at + 2]).strip()
-            at = at + 1 if empty else _indented(lines, at + 1, _indent(line))
+        if apart and (after := _rst_shown(lines, at)) is not None:
+            at = after
             continue
         directive = _DIRECTIVE.match(line)
         literal = line.rstrip().endswith("::") and not line.lstrip().startswith(".. ")
@@ -190,6 +208,34 @@ def _rst(lines: Sequence[str], values: dict[str, str]) -> Iterator[str]:
             continue
         yield line
         at += 1
+
+
+def _rst_shown(lines: list[str], at: int) -> int | None:
+    """Write what a directive shows into its lines, and return the line to go on with; a comment and others show
+    nothing. None for code, and for what is neither.
+    """
+    line = lines[at]
+    if _COMMENT.match(line.rstrip()):
+        empty = line.strip() == ".." and not "".join(lines[at + 1 : at + 2]).strip()
+        return at + 1 if empty else _indented(lines, at + 1, _indent(line))
+    block = _RST_BLOCK.match(line)
+    if block is None or _DIRECTIVE.match(line):
+        return None
+    indent, kind, said = block[1], block[2], block[3] or ""
+    if kind in _RST_UNSEEN:
+        return _indented(lines, at + 1, len(indent))
+    end = at + 1
+    while end < len(lines) and _OPTION.match(lines[end]) and _indent(lines[end]) > len(indent):
+        end += 1
+    mark = _RST_SAID.get(kind, "")
+    said = "" if kind in _RST_ABOUT else f"{mark} {said}" if mark else said
+    below = next((there for there in range(end, min(end + 2, len(lines))) if lines[there].strip()), end)
+    ahead = lines[below] if below < len(lines) else ""
+    if mark and not block[3] and _indent(ahead) > len(indent) and ahead.lstrip()[0].isalpha():
+        lines[below] = f"{ahead[: _indent(ahead)]}{said}{ahead.lstrip()}"
+        return below
+    lines[end - 1] = f"{indent}{said.rstrip()}"
+    return end - 1
 
 
 def _indent(line: str) -> int:
@@ -399,11 +445,17 @@ def _with_values(lines: Sequence[str]) -> Iterator[str]:
         elif not rule and values and "{" in line:
             shown = _ADOC_VALUE.sub(lambda name: values.get(name[1], name[0]), line)
         if shown is not None:
-            yield shown if rule else _ADOC_LINK.sub(_adoc_link, shown)
+            yield shown if rule else _ADOC_MACRO.sub(_adoc_macro, _ADOC_LINK.sub(_adoc_link, shown))
 
 
 def _adoc_link(link: re.Match[str]) -> str:
-    return link[3] or f"[{link[2]}]({link[1]})"
+    return link[3] or f"[{link[2].partition(',window=')[0].removesuffix('^')}]({link[1]})"
+
+
+def _adoc_macro(macro: re.Match[str]) -> str:
+    if macro[1] == "footnote":
+        return f" ({macro[3]})"
+    return " > ".join(filter(None, (macro[2], macro[3])))
 
 
 def _adoc(raw: Sequence[str]) -> Iterator[str]:
@@ -416,8 +468,8 @@ def _adoc(raw: Sequence[str]) -> Iterator[str]:
         if source := _ADOC_SOURCE.match(line):
             language = source[1] or ""
             continue
-        if named := _ADOC_COLUMNS.match(line):
-            columns = sum(int(times[1]) if (times := _ADOC_TIMES.match(each)) else 1 for each in named[1].split(","))
+        if given := _ADOC_COLUMNS.match(line):
+            columns = sum(int(times[1]) if (times := _ADOC_TIMES.match(each)) else 1 for each in given[1].split(","))
             continue
         if (rule := line[:4]) in ("----", "....", "////", "```") and line == line[0] * len(line):
             end = next((there for there in range(at, len(lines)) if lines[there].rstrip() == line), len(lines))
@@ -428,8 +480,8 @@ def _adoc(raw: Sequence[str]) -> Iterator[str]:
             end = next((there for there in range(at, len(lines)) if lines[there].rstrip() == line), len(lines))
             yield from ("", _adoc_table(lines[at:end], columns), "")
             at, columns = end + 1, 0
-        elif heading := _ADOC_HEADING.match(line):
-            yield f"{'#' * len(heading[1])} {heading[2].rstrip('= ')}"
+        elif named := _adoc_heading(lines, at - 1):
+            yield from named
         elif at < len(lines) and _adoc_underline(line, lines[at].rstrip()):
             yield f"{'#' * (_ADOC_SETEXT.index(lines[at][0]) + 1)} {line.strip()}"
             at += 1
@@ -441,6 +493,16 @@ def _adoc(raw: Sequence[str]) -> Iterator[str]:
             yield ""
         else:
             yield line
+
+
+def _adoc_heading(lines: Sequence[str], at: int) -> list[str]:
+    """Return a heading, or the title of the block below it, which begins with a point; [] for another line."""
+    line = lines[at].rstrip()
+    if heading := _ADOC_HEADING.match(line):
+        return [f"{'#' * len(heading[1])} {heading[2].rstrip('= ')}"]
+    begins = not at or not lines[at - 1].strip() or lines[at - 1].startswith("[")
+    title = _ADOC_TITLE.match(line) if begins and "".join(lines[at + 1 : at + 2]).strip() else None
+    return [title[1], ""] if title else []
 
 
 class _AdocLists:

@@ -110,7 +110,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=9,
+    revision=10,
 )
 
 FORMATS = (

@@ -127,7 +127,7 @@ def test_what_no_page_shows_is_left_out() -> None:
 
     assert (
         " ".join(of_rst(f"{remarks}.. note:: Mind it.\n.. _here:\n.. [1] See.").split())
-        == "Oak. Quoted. .. note:: Mind it. .. [1] See."
+        == "Oak. Quoted. Note: Mind it. .. [1] See."
     )
     assert of_wiki("Oak <!-- a\nremark -->hull, `<!-- code -->`.") == "Oak hull, `<!-- code -->`."
 
@@ -201,7 +201,7 @@ def test_items_of_ordered_lists_have_their_numbers() -> None:
         "1. Open.\n\n   1. Wait.\n   2. Look.\n2. Shut.\n   Gently.\n\nThen\n\n3. Rest.\n4. Go.\n\n* #5"
     )
     assert adoc.startswith("1. Open\n  a. Wait\n  b. Look\n2. Shut\n+\nGently.\n\n\n```\n. x\n```\n")
-    assert adoc.endswith("\n4. Rest\n* slowly\n\n5. Go\n\n.Title\nText.\n1. Anew\n")
+    assert adoc.endswith("\n4. Rest\n* slowly\n\n5. Go\n\nTitle\n\nText.\n1. Anew\n")
     assert wiki == "1. Open\n  1. Wait\n  2. Look\n  - slowly\n2. Shut\n\n1. Anew\n2. Go\n"
 
 
@@ -410,6 +410,56 @@ def test_links_of_restructuredtext_and_org_are_links() -> None:
     assert rst.strip().split("\n")[0] == "Get [parts](https://a.example/p), tools, Use, ``:a:`b` ``, `x`_, 12:30:`c`."
     assert org.startswith("See [parts](https://a.example/p), the hull, a[[1]].")
     assert "[[a][b]]" in org
+
+
+def test_directives_of_restructuredtext_show_their_texts_alone() -> None:
+    text = of_rst(
+        ".. contents:: All\n   :depth: 2\n\n.. warning::\n   :class: x\n\n   Never run dry\n   for long.\n\n"
+        ".. note:: Short.\n\n.. note::\n\n   * item\n\n.. versionadded:: 2.0\n   The mode.\n\n"
+        ".. image:: a.png\n   :alt: Pump\n\n.. figure:: b.png\n   :width: 9\n\n   The cut.\n\n"
+        ".. toctree::\n   :maxdepth: 2\n\n   intro\n\n.. py:function:: start(rate=40)\n\n   :param rate: litres\n"
+    )
+
+    assert [line.strip() for line in text.split("\n") if line.strip()] == [
+        "Warning: Never run dry",
+        "for long.",
+        "Note: Short.",
+        "Note:",
+        "* item",
+        "New in 2.0",
+        "The mode.",
+        "The cut.",
+        "start(rate=40)",
+        ":param rate: litres",
+    ]
+    plain = "It goes on\n.. note:: within.\n\n   std::string a::b"
+    assert of_rst(plain) == plain
+
+
+def test_titles_of_blocks_and_macros_of_asciidoc_are_words() -> None:
+    text = of_adoc(
+        ".Bolts\n|===\n|a\n|===\n\n[NOTE]\n.High water\n====\nShut it.\n====\n\n"
+        "Press kbd:[Ctrl+G] or menu:File[Lock].footnote:[Of 1971.]\n"
+        "See https://a.example[it,window=_blank].\n\nOf\n.NET and\n\n.env\n\n----\n.code\nkbd:[x]\n----"
+    )
+
+    assert [line for line in text.split("\n") if line] == [
+        "Bolts",
+        "| a |",
+        "| --- |",
+        "NOTE:",
+        "High water",
+        "Shut it.",
+        "Press Ctrl+G or File > Lock. (Of 1971.)",
+        "See [it](https://a.example).",
+        "Of",
+        ".NET and",
+        ".env",
+        "```",
+        ".code",
+        "kbd:[x]",
+        "```",
+    ]
 
 
 @pytest.mark.parametrize(
