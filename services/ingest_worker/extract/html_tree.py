@@ -37,6 +37,21 @@ _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown o
 HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
 _PERMALINKS: Final = ("¶", "🔗")  # those that stand for nothing else, so also beside terms and captions
+_BACK: Final = ("↩", "↵", "⏎", "^")  # what links from a note say that lead back to its mark
+_SHOWN_LATER: Final = re.compile(r"\bexpand(?:er|able)?-(?:content|container|body)\b")  # classes
+_TICKED: Final = "//input[@type = 'checkbox' or @type = 'radio'][@disabled or ancestor::label]"
+_TASKS: Final = "//li[ancestor::ul[1][contains(@class, 'task-list')]] | //*[contains(@class, 'checkbox-o')]"
+_FILLED: Final = ("date", "datetime-local", "email", "month", "number", "tel", "text", "time", "url", "week")
+# Classes and ids of what stands around a text: ways to share it or to others, and what isn't printed
+_BESIDE: Final = re.compile(
+    r"(?:\A|\s)(?:no-?print|printfooter|catlinks|siteNotice|mw-jump-link|sharedaddy|jp-relatedposts|a2a_kit"
+    r"|(?:[\w-]*-)?(?:bread-?crumbs?|share-(?:buttons|links)|social-(?:share|sharing)|comment-respond)"
+    r"|(?:[\w-]*-)?(?:related-(?:posts|products|articles)|newsletter-(?:popup|modal|signup)|cookie-(?:notice|banner)))"
+    r"(?:\Z|\s)"
+)
+_PICTURES: Final = "|img|picture|svg|video|iframe|table|figcaption|"
+_PLAIN: Final = f"//figure[.//pre or not(.//*[contains('{_PICTURES}', concat('|', name(), '|'))])]"
+_PART: Final = 3  # of a page's words that such an element has at most
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
 INLINE: Final = frozenset({
@@ -71,7 +86,9 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
     _show_signs(tree)
+    _link_panels(tree)
     _keep_opened(tree)
+    _drop_beside(tree)
     for around in islice(tree.xpath("//div[@role = 'navigation' or @role = 'contentinfo']"), _MOST):
         around.tag = "nav"
     _drop_anchors(tree)
@@ -85,10 +102,12 @@ def reshape(tree: "HtmlElement") -> None:
     _name_panels(tree)
     _write_tables(tree)
     _keep_framed(tree)
+    _keep_shown(tree)
     _drop_empty(tree)
     _keep_captions(tree)
     _write_equations(tree)
     _bracket_readings(tree)
+    _show_ticks(tree)
     _unwrap_forms(tree)
     _unwrap_layout(tree)
     _unwrap_items(tree)
@@ -118,6 +137,19 @@ def _show_signs(tree: "HtmlElement") -> None:
         islice(tree.xpath("//*[@role = 'doc-pagebreak' or @*[name() = 'epub:type'] = 'pagebreak']"), _MOST)
     ):
         page.drop_tree()
+
+
+def _drop_beside(tree: "HtmlElement") -> None:
+    """Drop small parts whose names say that they are no part of the text, and dialogs; none has the page's heading."""
+    found = [
+        each
+        for each in islice(tree.xpath("//*[@class or @id or @aria-modal]"), _MOST)
+        if each.tag not in _MAIN and any(_BESIDE.search(each.get(name) or "") for name in ("class", "id"))
+    ]
+    room = len(words(tree)) / _PART if found else 0
+    for each in found:
+        if next(each.iter("h1"), None) is None and len(words(each)) <= room:
+            each.drop_tree()
 
 
 def _write_tables(tree: "HtmlElement") -> None:
@@ -232,14 +264,48 @@ def _keep_framed(tree: "HtmlElement") -> None:
     for head in list(islice(tree.iter("header"), _MOST)):
         if next(head.iterancestors("article"), None) is not None and next(head.iter("table"), None) is not None:
             head.tag = "div"
-    for figure in list(islice(tree.xpath("//figure[.//pre]"), _MOST)):
-        figure.tag = "div"
     for foot in list(islice(tree.iterfind(".//blockquote//footer"), _MOST)):
         foot.tag = _block(foot)
         foot.attrib.clear()  # one named a footer is dropped
     for opener in list(islice(tree.iter("summary"), _MOST)):
         if next(opener.iter(*HEADINGS), None) is not None:
             opener.tag = "div"
+
+
+def _keep_shown(tree: "HtmlElement") -> None:
+    """Keep figures without a picture, and times within a text and in cells, which trafilatura drops; a time alone in
+    its paragraph is the page's own.
+    """
+    for figure in list(islice(tree.xpath(_PLAIN), _MOST)):
+        if "pullquote" not in (figure.get("class") or ""):  # which repeats a sentence of the text
+            for each in figure.iter("figure", "div"):
+                each.tag = _block(each)
+    for time in list(islice(tree.iter("time"), _MOST)):
+        around = next((each for each in time.iterancestors() if each.tag not in INLINE), None)
+        if around is not None and (
+            around.tag in ("td", "th", "dd")
+            or (around.tag in ("p", "li", "blockquote", *HEADINGS) and words(around) != words(time))
+        ):
+            time.tag = "span"
+            time.attrib.clear()
+
+
+def _show_ticks(tree: "HtmlElement") -> None:
+    """Write what is ticked in lists of tasks and in forms, as in Markdown."""
+    for box in list(islice(tree.xpath(f"{_TICKED} | {_TASKS}"), _MOST)):
+        kind = box.get("class") or ""
+        done = (
+            box.get("checked") is not None or "checkbox-on" in kind or (box.tag == "li" and "checked" in kind.split())
+        )
+        if box.tag != "li":
+            box.tag = "span"
+            box.attrib.clear()
+            if (label := box.getparent()) is not None and label.tag == "label" and not label.attrib:  # as Pandoc does
+                label.tag = "span"
+        elif box.find(".//input") is not None:
+            continue
+        within = _first_within(box)
+        within.text = f" [{'x' if done else ' '}] {(within.text or '').lstrip()}"
 
 
 def _keep_captions(tree: "HtmlElement") -> None:
@@ -272,6 +338,20 @@ def _keep_captions(tree: "HtmlElement") -> None:
             last[figure] = caption
 
 
+def _link_panels(tree: "HtmlElement") -> None:
+    """Give tabs the ids of what they show where only their order says it, and let what is shown later be kept."""
+    for listed in islice(tree.xpath("//*[@role = 'tablist'][not(.//@aria-controls)]"), _MOST):
+        around = listed.getparent()
+        tabs = listed.xpath(".//*[@role = 'tab']")
+        panels = [] if around is None else around.xpath(".//*[@role = 'tabpanel'][not(@id)]")
+        for number, (tab, panel) in enumerate(zip(tabs, panels, strict=True) if len(tabs) == len(panels) else ()):
+            panel.set("id", f"{MARK}{id(listed)}-{number}")
+            tab.set("aria-controls", panel.get("id") or "")
+    for later in islice(tree.iterfind(".//div[@class]"), _MOST):
+        if _SHOWN_LATER.search(later.get("class") or ""):  # trafilatura drops what has this name
+            later.attrib.pop("class")
+
+
 def _keep_opened(tree: "HtmlElement") -> None:
     """Show what a button or a tab of the page opens, with its label before it (trafilatura drops buttons), and what
     stands in the shadow of an element; other templates show nothing.
@@ -295,6 +375,7 @@ def _keep_opened(tree: "HtmlElement") -> None:
             below = None
         if parent is not None and parent.tag in HEADINGS:
             button.tag = "span"
+            button.attrib.clear()  # trafilatura drops what is named a button
         elif below is not None and any(text.strip() for text in islice(below.itertext(), _FEW)):
             button.drop_tree()
             button.tag, button.tail = "p", None
@@ -313,7 +394,7 @@ def _is_answer(panel: "HtmlElement") -> bool:
 
 def _name_panels(tree: "HtmlElement") -> None:
     """Write the names of tabs that are labels of radio buttons above what each shows; trafilatura drops labels."""
-    buttons = {each.get("id") for each in tree.iterfind(".//input[@type='radio']")}
+    buttons = {each.get("id") for each in tree.iterfind(".//input[@type='radio'][@id]")}
     for label in [each for each in islice(tree.iter("label"), _MOST) if each.get("for") in buttons]:
         around, beside = label.getparent(), label.getnext()
         if beside is not None and beside.tag == "div":
@@ -369,6 +450,23 @@ def _unwrap_forms(tree: "HtmlElement") -> None:
     for form in forms:
         if 2 * len(words(form)) > whole:
             form.tag = "div"
+            _show_values(form)
+
+
+def _show_values(form: "HtmlElement") -> None:
+    """Write what is filled in beside the labels of a form's fields."""
+    named = {each.get("for") for each in form.iter("label") if each.get("for")}
+    for field in list(islice(form.iter("input", "select", "textarea"), _MOST)):
+        said = field.get("value") if field.tag == "input" and field.get("type", "text") in _FILLED else None
+        if field.tag != "input":
+            said = (
+                words(field) if field.tag == "textarea" else "; ".join(map(words, field.xpath(".//option[@selected]")))
+            )
+        if said and (field.get("id") in named or next(field.iterancestors("label"), None) is not None):
+            field[:], field.tag, field.text = [], "span", f" {said} "
+            field.attrib.clear()
+    for label in list(form.iter("label", "legend", "fieldset")):
+        label.tag = "div" if label.tag == "fieldset" else "span" if label.tag == "label" else "p"
 
 
 def _unwrap_layout(tree: "HtmlElement") -> None:
@@ -698,6 +796,9 @@ def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
     for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
         before, parent, number = raised.getprevious(), raised.getparent(), words(raised)
         of_note = raised in notes or raised.tag != "a" or _REFERENCE.search(" ".join(map(str, raised.values())))
+        if raised.tag == "a" and number.strip("\ufe0e\ufe0f") in _BACK and (raised.get("href") or "").startswith("#"):
+            raised.drop_tree()
+            continue
         if parent is None or not of_note:
             continue  # it was within a raised number, or is an ordinary link
         if raised in notes and parent.tag == "div":

@@ -118,5 +118,5 @@ FORMAT = Format(
     sniff=lambda data: data.startswith(b"PK") and _CONTAINER in names(data),
     read=read,
     libraries=("chardet", "lxml"),
-    revision=9,
+    revision=10,
 )

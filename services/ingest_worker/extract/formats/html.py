@@ -277,5 +277,5 @@ FORMAT = Format(
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,
     read=read,
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=16,
+    revision=17,
 )

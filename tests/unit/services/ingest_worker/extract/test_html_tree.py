@@ -1162,3 +1162,91 @@ def test_a_table_of_two_columns_of_usual_names_keeps_its_header() -> None:
     page = f"<html><body><main><h1>Words</h1><p>{_PROSE}</p><table>{table}</table></main></body></html>"
 
     assert "| English | German |" in extract(page.encode(), Hints(filename="a.html")).text.split("|---|")[0]
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ("<p>It turns at <time>twenty past six</time> daily.</p>", "It turns at twenty past six daily."),
+        ("<ul><li>Test it before <time datetime='2024-05-02'>2 May</time></li></ul>", "- Test it before 2 May"),
+        ("<figure class='callout'><div>!</div><div>Tide must exceed 2.1 m.</div></figure>", "Tide must exceed 2.1 m."),
+        (
+            "<div class='expand-content'><p>E44 is a worn drum.</p></div>",
+            "E44 is a worn drum.",
+        ),
+        (
+            "<h3><button class='accordion-button' data-bs-target='#c'>Is there Wi-Fi?</button></h3><p>On deck 5.</p>",
+            "### Is there Wi-Fi?\n\nOn deck 5.",
+        ),
+        (
+            (
+                "<div><ul role='tablist'><li role='tab'>Debian</li><li role='tab'>Fedora</li></ul><div>"
+                "<div role='tabpanel'><p>Apt.</p></div><div role='tabpanel' hidden><p>Dnf.</p></div></div></div>"
+            ),
+            "Debian\n\nApt.\n\nFedora\n\nDnf.",
+        ),
+        (
+            (
+                "<ul class='task-list'><li><input type='checkbox' disabled checked> Drain</li>"
+                "<li><label><input type='checkbox'>Fill</label></li></ul>"
+            ),
+            "- [x] Drain\n- [ ] Fill",
+        ),
+        ("<ul class='inline-task-list'><li class='checked'>Drain</li><li>Fill</li></ul>", "- [x] Drain\n- [ ] Fill"),
+        ("<p>By the book<a href='#r1' role='doc-backlink'>↩︎</a>.</p>", "By the book."),
+        # what looks like these
+        ("<ul><li class='checked'>Drain</li></ul>", "- Drain"),
+        ("<p>See <a href='#up'>the top ↩</a> here.</p>", "See the top ↩ here."),
+        ("<p>Take 3 bread crumbs and <a class='breadcrumb' href='/a'>share</a> them.</p>", "bread crumbs"),
+        ("<ul><li><input type='checkbox' id='x'><label for='x'>Who opens it?</label> The warden.</li></ul>", "- The"),
+    ],
+)
+def test_what_a_page_shows_is_kept_though_trafilatura_drops_it(part: str, shown: str) -> None:
+    page = f"<article><p>{'Read this first. ' * 130}</p>{part}<p>{'Then read on. ' * 20}</p></article>"
+
+    assert shown in extract(page.encode(), Hints(filename="a.html")).text
+
+
+def test_what_is_filled_into_a_form_stands_beside_its_label() -> None:
+    text = page_text(
+        "<form><fieldset><legend>Crew</legend><label for='n'>Name</label><input id='n' value='Mara'>"
+        "<label>Born <input type='date' value='1988-04-02'></label></fieldset><p><label for='d'>Deck</label>"
+        "<select id='d'><option>Low</option><option selected>Upper</option></select></p>"
+        "<p><label><input type='radio' checked> Swims</label> <label><input type='radio'> Sails</label></p>"
+        "<p><label for='r'>More</label><textarea id='r'>No nuts.</textarea></p><input type='hidden' value='t88'>"
+        "<input value='unnamed'><label for='p'>Key</label><input id='p' type='password' value='secret'></form>"
+    )
+
+    assert " ".join(text.split()) == ("Crew Name Mara Born 1988-04-02 Deck Upper [x] Swims [ ] Sails More No nuts. Key")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "jp-relatedposts",
+        "sharedaddy sd-sharing",
+        "yoast-breadcrumbs",
+        "noprint",
+        "section related-products",
+        "comment-respond",
+    ],
+)
+def test_what_stands_around_a_text_is_no_part_of_it(name: str) -> None:
+    page = f"<main><h1>Sails</h1><p>{'We mend sails. ' * 20}</p><div class='{name}'><p>Paint a dinghy.</p></div></main>"
+
+    assert "dinghy" not in page_text(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("noprint", f"<p>{'Paint a dinghy. ' * 30}</p>"),  # most of the page
+        ("breadcrumb", "<h1>Paint a dinghy.</h1>"),
+        ("our-breadcrumbs-recipe", "<p>Paint a dinghy.</p>"),
+        ("shared", "<p>Paint a dinghy.</p>"),
+    ],
+)
+def test_names_of_what_stands_around_a_text_may_be_the_texts_own(name: str, part: str) -> None:
+    page = f"<main><p>{'We mend sails. ' * 20}</p><div class='{name}'>{part}</div></main>"
+
+    assert "dinghy" in page_text(page)
