@@ -6,6 +6,7 @@ words that stand below each other with empty space between them.
 
 import math
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ _SAME: Final = 12.0  # points between the columns of a table on two pages
 _MARGIN: Final = 40.0  # points between the margins of two pages
 _SCRIPT: Final = 0.8  # times the height of other letters
 _LEADER: Final = ". . ."
+_EVEN: Final = (0.1, 0.25)  # times the height: gaps of a justified line; Arabic letters reach out of their boxes
 _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
 _TORN: Final = 0.15  # share of such words: 0.24 to 0.75 in 40 places of a scanned paper, up to 0.06 in 79 tables
@@ -517,7 +519,8 @@ def _justified(line: _Line) -> _Line:
     found = line[:1]
     for at, piece in enumerate(line[1:]):
         beside = gaps[max(0, at - 1) : at] + gaps[at + 1 : at + 2]
-        even = any(abs(gaps[at] - gap) < 0.1 * (piece.bottom - piece.top) for gap in beside)
+        most = _EVEN[_is_from_right(piece.text)] * (piece.bottom - piece.top)
+        even = any(abs(gaps[at] - gap) < most for gap in beside)
         if even and len(line[at].words) == len(piece.words) == 1 and not any(map(str.isdigit, piece.text)):
             found[-1] = _piece([*found[-1].words, *piece.words])
         else:
@@ -527,7 +530,7 @@ def _justified(line: _Line) -> _Line:
 
 def _goes_on(pieces: Sequence[_Piece]) -> bool:
     """Return whether a third of the lines or more begin within a sentence."""
-    return 3 * sum(piece.text[:1].islower() for piece in pieces) >= len(pieces)
+    return 3 * sum(_is_lower(piece.text) for piece in pieces) >= len(pieces)
 
 
 # ---- boxes beside each other
@@ -1134,10 +1137,19 @@ def _is_spaced_prose(lines: Iterable[_Line], columns: Sequence[Sequence[float]])
         taken: set[int] = set()
         for piece in line:
             met = {at for at, column in enumerate(columns) if piece.left < column[1] and column[0] < piece.right}
-            torn += piece.text[:1].islower() and (len(met) > 1 or not met.isdisjoint(taken))
+            torn += _is_lower(piece.text) and (len(met) > 1 or not met.isdisjoint(taken))
             taken |= met
         count += len(line)
     return torn > _TORN * count
+
+
+def _is_lower(text: str) -> bool:
+    """Return whether it begins with a letter in lower case, or of Arabic or Hebrew, which have no upper case."""
+    return text[:1].islower() or _is_from_right(text)
+
+
+def _is_from_right(text: str) -> bool:
+    return unicodedata.bidirectional(text[:1] or " ") in ("R", "AL")
 
 
 def _rule(page: Page, lines: Sequence[_Line], columns: Sequence[Sequence[float]]) -> float:

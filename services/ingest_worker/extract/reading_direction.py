@@ -25,7 +25,8 @@ _OPENING, _CLOSING = "([{«", ")]}»"
 _BRACKETS: Final = str.maketrans(_OPENING + _CLOSING, _CLOSING + _OPENING)
 _OPENS: Final = re.compile(r"(?<!\S)[()\[\]{}«»](?=\w)")
 _CLOSES: Final = re.compile(r"(?<=\w)[()\[\]{}«»](?![^\s.,:;!?،؛؟])")
-_CELLS: Final = 0.6  # times the size of the letters: words of a cell are nearer
+_CELLS: Final = 0.62  # times the size of the letters: words of a cell are nearer, also a typewriter's (0.6)
+_EVEN: Final = 0.1  # times it: blanks that are alike, as those of a justified line
 _ASCENT: Final = 0.8  # of the size, above the line
 LINE: Final = re.compile(r"\S(?:[^\r\n]*\S)?")
 _WORD: Final = re.compile(r"\S+")
@@ -88,7 +89,13 @@ def words_as_read(
     size, base = _size_and_base(page, line.start())
     top, bottom = -base - _ASCENT * size, -base + (1 - _ASCENT) * size
     spaced = _spaced(glyphs, height, sum(map(str.isspace, line[0])))
-    cells = [0, *(at for at in spaced if glyphs[at].left - glyphs[at - 1].right > _CELLS * size), len(glyphs)]
+    gaps = [glyphs[at].left - glyphs[at - 1].right for at in spaced]
+    kinds = set(map(unicodedata.bidirectional, line[0]))
+    other = "L" not in kinds if from_left else "L" in kinds and kinds.isdisjoint(_RIGHT)
+    # A sentence in the other direction may be justified.
+    whole = other and len(gaps) > 1 and max(gaps) - min(gaps) < _EVEN * size
+    cuts = [at for at, gap in zip(spaced, gaps, strict=True) if gap > _CELLS * size and not whole]
+    cells = [0, *cuts, len(glyphs)]
     for start, end in pairwise(cells) if glyphs else ():
         run = glyphs[start:end]
         seen = _with_blanks(run, [at - start for at in spaced if at > start])

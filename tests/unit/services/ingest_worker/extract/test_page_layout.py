@@ -32,6 +32,8 @@ def _rows(text: str | None) -> list[str]:
     return (text or "").replace(TABLE, "").split("\n\n")
 
 
+_IN_HEBREW = str.maketrans({chr(ord("a") + at): chr(0x5D0 + at) for at in range(26)})  # letters without upper case
+
 PROSE = """
 The harbour of Skerrow was      Tickets for the ferry cost
 built by the brothers Holm      nine euros, and children up
@@ -646,7 +648,8 @@ def test_boxes_of_words_beside_each_other_in_three_lines_make_no_table() -> None
     assert TABLE not in (text_of(_page(boxes))[0] or "")
 
 
-def test_prose_whose_words_stand_apart_as_in_a_scan_makes_no_table() -> None:
+@pytest.mark.parametrize("hebrew", [False, True])
+def test_prose_whose_words_stand_apart_as_in_a_scan_makes_no_table(hebrew: bool) -> None:
     prose = """
 the   harbour   of   the   northern   island   was
 built   by   two   brothers   from   oslo,   and   its
@@ -655,7 +658,7 @@ forests   behind   the   town,   where   it   grows
 in   the   wind   of   the   sea   all   year   long
 """
 
-    assert TABLE not in (text_of(_page(prose))[0] or "")
+    assert TABLE not in (text_of(_page(prose.translate(_IN_HEBREW) if hebrew else prose))[0] or "")
 
 
 SMALL_TABLES = (
@@ -1228,8 +1231,8 @@ Payable at once.
     ]
 
 
-def _justified_page(*columns: str) -> Page:
-    """Return columns of 26 characters of text beside each other, justified."""
+def _justified_page(*columns: str, out: float) -> Page:
+    """Return columns of 26 characters of text beside each other, justified; letters may reach `out` of their boxes."""
     words: list[Word] = []
     for number, text in enumerate(columns):
         for row, line in enumerate(textwrap.wrap(text, 26)):
@@ -1237,19 +1240,25 @@ def _justified_page(*columns: str) -> Page:
             free = 26 * _WIDE - sum(_WIDE * len(word) for word in some)
             gap, left = free / max(1, len(some) - 1), 29.0 * _WIDE * number
             for word in some:
-                words.append(Word(word, left, row * _HIGH, left + _WIDE * len(word), row * _HIGH + 10, len(words)))
+                right = left + _WIDE * len(word) + out * (len(words) % 2)
+                words.append(Word(word, left, row * _HIGH, right, row * _HIGH + 10, len(words)))
                 left += _WIDE * len(word) + gap
     return Page(words)
 
 
-def test_narrow_columns_that_are_justified_are_read_one_after_the_other() -> None:
+@pytest.mark.parametrize("hebrew", [False, True])
+def test_narrow_columns_that_are_justified_are_read_one_after_the_other(hebrew: bool) -> None:
     texts = [
         "The harbour of Skerrow was built by the brothers Holm in eighteen sixty, and its piers are made of oak.",
         "Tickets for the ferry cost nine euros, and children travel free, but dogs must wear a lead on all decks.",
         "Whoever moors at the northern pier pays by the night, and asks the keeper for the key to the washing rooms.",
     ]
 
-    assert " ".join((text_of(_justified_page(*texts))[0] or "\n".join(texts)).split()) == " ".join(texts)
+    texts = [text.casefold().translate(_IN_HEBREW) for text in texts] if hebrew else texts
+
+    page = _justified_page(*texts, out=1.5 * hebrew)
+
+    assert " ".join((text_of(page)[0] or "\n".join(texts)).split()) == " ".join(texts)
 
 
 _TRAINS = """

@@ -854,6 +854,17 @@ def test_a_table_in_english_may_have_cells_in_hebrew() -> None:
     assert "item: oil; name: דהו אבג; price: 48.00" in read.text
 
 
+@pytest.mark.parametrize("gaps", [(6.1, 3, 6.1), (9, 9, 9)], ids=["a typewriter's", "of a justified line"])
+def test_words_of_an_english_line_on_a_page_in_hebrew_stay_in_order(gaps: Sequence[float]) -> None:
+    lefts = itertools.accumulate((gap + 11.12 for gap in gaps), initial=72.0)
+    line = [(left, 680, word) for left, word in zip(lefts, ("an", "on", "no", "go"), strict=True)]
+    columns = [(at, 640 - 20 * row, "FEDCBA CBA") for row in range(4) for at in (200, 440)]
+
+    text = _read(_meaning(a_drawn_pdf([(380, 740, "FEDCBA CBA"), *line, *columns]))).text
+
+    assert text.splitlines()[1] == "an on no go"
+
+
 def test_letters_with_higher_boxes_around_their_line_are_read_in_order() -> None:
     line = "BT /F1 10 Tf 72 700 Td (A) Tj 12 0 Td (B) Tj 12 0 Td /F1 28 Tf (C) Tj ET"
 
