@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import msgspec
@@ -117,7 +117,6 @@ class CallbackSender:
     post: Post
     secret: bytes = field(repr=False)
     clock: Callable[[], int] = now_ms
-    pauses_s: tuple[float, ...] = PAUSES_S  # between tries
     poll_s: float = POLL_S
 
     def __post_init__(self) -> None:
@@ -242,35 +241,32 @@ class CallbackSender:
                 if failed is not None and failed.away:
                     self._hosts.away(host, callback.tenant, failed.sentence, failed.again_s)
         except Busy:
-            await self._postponed(callback, POSTPONED_S)
+            await self.callbacks.change(callback, **self._after(callback, POSTPONED_S))
             return
         except Rejected as error:  # the host is paused
-            await self._postponed(callback, self.poll_s, error.sentence)
+            await self.callbacks.change(callback, **self._after(callback, self.poll_s), error=error.sentence)
             return
-        tries, now = callback.tries + 1, self.clock()
+        tries = callback.tries + 1
         if failed is None:
             log.info("callback_delivered", document_id=callback.document_id, tries=tries)
+            now = self.clock()
             await self.callbacks.change(callback, state="delivered", next=None, over=now, tries=tries, error=None)
             return
-        over = failed.final or tries > len(self.pauses_s) or now - end.at > MOST_AGE_MS
-        log.info("callback_failed", document_id=callback.document_id, tries=tries, over=over, reason=failed.sentence)
-        if over:
-            await self.callbacks.change(
-                callback, state="failed", next=None, over=now, tries=tries, error=failed.sentence
-            )
-            return
-        pause_ms = int(max(self.pauses_s[tries - 1], min(failed.again_s, self.pauses_s[-1])) * 1000)
-        await self.callbacks.change(callback, next=now + pause_ms, tries=tries, error=failed.sentence)
+        pause_s = None
+        if not failed.final and tries <= len(PAUSES_S):
+            pause_s = max(PAUSES_S[tries - 1], min(failed.again_s, PAUSES_S[-1]))
+        after, reason = self._after(callback, pause_s), failed.sentence
+        over = after["next"] is None
+        log.info("callback_failed", document_id=callback.document_id, tries=tries, over=over, reason=reason)
+        await self.callbacks.change(callback, **after, tries=tries, error=reason)
 
-    async def _postponed(self, callback: Callback, pause_s: float, error: str | None = None) -> None:
-        """Postpone the callback without counting a try; give it up if it is too old."""
+    def _after(self, callback: Callback, pause_s: float | None) -> dict[str, Any]:
+        """Return what to change for a try after the pause; None, or a callback that is too old, is the end of it."""
         now = self.clock()
         assert callback.end is not None
-        error = error or callback.error
-        if now - callback.end.at > MOST_AGE_MS:
-            await self.callbacks.change(callback, state="failed", next=None, over=now, error=error)
-        else:
-            await self.callbacks.change(callback, next=now + int(pause_s * 1000), error=error)
+        if pause_s is None or now - callback.end.at > MOST_AGE_MS:
+            return {"state": "failed", "next": None, "over": now}
+        return {"next": now + int(pause_s * 1000)}
 
     def _expect(self, callback: Callback) -> None:
         if len(self._expected) < MOST_EXPECTED:

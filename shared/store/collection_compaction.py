@@ -139,13 +139,13 @@ class Rewriter:
         collection = self.engine.at(name)
         try:
             try:
-                await self._copy(size, collection, rest, self._index_format(size))
+                await self._copy(collection, rest, self._index_format(size))
             except IndexBuildError as error:
                 if rest:  # tried again in an hour
                     raise
                 # An operator's must end all the same: the old files hold what was erased.
                 self.tell("store_index_not_built", collection=name, reason=str(error))
-                await self._copy(size, collection, rest, None)
+                await self._copy(collection, rest, None)
             collection.finish_copy()
         except (Broken, _CopyDropped, asyncio.CancelledError, KeyboardInterrupt):
             raise
@@ -156,20 +156,16 @@ class Rewriter:
         seconds = round(self.clock() - began, 1)
         self.tell("store_collection_rewritten", collection=name, live=size.live, dead=size.dead, seconds=seconds)
 
-    async def _copy(
-        self, size: CollectionSize, collection: Collection, rest: float, vectors: VectorFormat | None
-    ) -> None:
-        """Copy all but a few points, and bring the copy to the disk, with the index of such `vectors`.
+    async def _copy(self, collection: Collection, rest: float, vectors: VectorFormat | None) -> None:
+        """Copy all but a few points, and bring the copy to the disk, with an index of such vectors.
 
-        Raises:
-            _CopyDropped: see the class.
-            IndexBuildError: the index could not be built; the copy can't be used.
+        Raises _CopyDropped, or IndexBuildError: then the copy can't be used.
         """
         copy = collection.begin_copy()
 
         def check() -> None:
             if collection.copy is not copy:
-                raise _CopyDropped(f"the copy of {size.name!r} was dropped: try again")
+                raise _CopyDropped(f"the copy of {collection.folder.name!r} was dropped: try again")
 
         async def sliced(work: Callable[[], bool]) -> bool:
             began = time.monotonic()
@@ -180,25 +176,17 @@ class Rewriter:
 
         while await sliced(lambda: collection.copy_some(_SLICE)):
             pass
-        if vectors is not None:
-            shard = collection.begin_index(self.builder.stop)
-            self.builder.begin(shard, vectors)
-            try:
-                await asyncio.to_thread(_built, self.builder, shard)
-            finally:
-                check()  # who drops the copy stops the build
-            collection.end_index()
-        else:
+        folder = collection.flush_copy() if vectors is None else collection.begin_index(self.builder.stop)
+        try:
+            if vectors is not None:
+                self.builder.begin(folder, vectors)
+                await asyncio.to_thread(self.builder.wait)
             # Bring most of it to the disk beside the engine; the last step then has little left to sync.
-            try:
-                await asyncio.to_thread(sync_tree, collection.flush_copy())
-            finally:
-                check()  # who drops the copy deletes its files
+            await asyncio.to_thread(sync_tree, folder)
+        finally:
+            check()  # who drops the copy stops the build, and deletes its files
+        if vectors is not None:
+            collection.end_index()
         for _ in range(_LONGEST_CHASE):
             if not await sliced(lambda: collection.copy_touched(_SLICE) > _CAUGHT_UP):
                 break
-
-
-def _built(builder: IndexBuilder, shard: Path) -> None:
-    builder.wait()
-    sync_tree(shard)

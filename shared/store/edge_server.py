@@ -50,11 +50,6 @@ def lock(folder: Path, wait_s: float, parent: int) -> bool:
     return True
 
 
-def owner(folder: Path) -> str:
-    """Return the id of the process that locked the folder last."""
-    return (folder / "lock").read_text()
-
-
 def _listener(folder: Path) -> socket.socket:
     """Return a socket for this user alone. The folder is locked: a socket that is there was left by a killed owner.
 
@@ -318,7 +313,7 @@ def main(folder: Path, lock_wait_s: float, upkeep_every_s: float, parent: int) -
     """Serve until the parent is gone or asks to stop; return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     if not lock(folder, lock_wait_s, parent):
-        tell("store_not_started", reason=f"{folder} is in use by process {owner(folder)}")
+        tell("store_not_started", reason=f"{folder} is in use by process {(folder / 'lock').read_text()}")
         return LOCKED
     try:
         listener = _listener(folder)

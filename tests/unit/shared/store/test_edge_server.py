@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.store.edge_server import lock, owner
+from shared.store.edge_server import lock
 
 
 @pytest.mark.parametrize("held", ["lock", "collections/generations/0/wal"])
@@ -23,7 +23,7 @@ def test_a_folder_is_locked_only_when_its_lock_and_all_logs_are_released(tmp_pat
 def test_the_lock_bears_its_owners_number_and_lasts(tmp_path: Path) -> None:
     assert lock(tmp_path, 0.0, os.getppid())
 
-    assert owner(tmp_path) == str(os.getpid())
+    assert (tmp_path / "lock").read_text() == str(os.getpid())
     assert not lock(tmp_path, 0.05, os.getppid())
 
 
