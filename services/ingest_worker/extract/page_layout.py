@@ -45,7 +45,7 @@ _LEAST_ROWS: Final = 3  # of a table that has lines between rows only, or that a
 _HEADLINE: Final = 3  # lines
 _TITLE: Final = 1.15  # times the size of the lines above it
 _LARGE: Final = 1.25  # times the size of most lines
-_CURRENCIES: Final = frozenset("$€£¥")
+_CURRENCIES: Final = frozenset("$€£¥₪")
 _AFTER: Final = frozenset("%)*")  # may stand behind a figure, with space between
 
 
@@ -459,12 +459,18 @@ def _kinds(both: Iterable[_Piece | _Block]) -> tuple[list[_Piece], list[_Block]]
 
 def _gutter(pieces: Sequence[_Piece]) -> float | None:
     """Return where empty space divides the most lines into two columns; None if it doesn't."""
-    pieces = sorted((piece for line in _lines(pieces) for piece in _justified(line)), key=_top)
+    lines = [_justified(line) for line in _lines(pieces)]
+    pieces = sorted((piece for line in lines for piece in line), key=_top)
     lefts = Counter(round(piece.left / 2) for piece in pieces)
+    ragged: dict[int, list[float]] = {}  # lines in the other direction begin at the right end of their column
+    for line in lines:
+        for piece in line[1:]:
+            if _is_from_right(piece.text) != _is_from_right(line[0].text):
+                ragged.setdefault(round(piece.right / 2), []).append(piece.left / 2)
+    places: list[float] = [place for place, count in lefts.most_common(8) if count >= 3]
+    places += [min(some) for some in ragged.values() if len(some) >= 3]
     best, most = None, 0
-    for place, count in lefts.most_common(8):
-        if count < 3:
-            break
+    for place in places:
         left = [piece for piece in pieces if piece.right <= 2 * place - 1]
         right = [piece for piece in pieces if piece.left >= 2 * place - 1]
         few = min(len(left), len(right))

@@ -31,6 +31,7 @@ _ASCENT: Final = 0.8  # of the size, above the line
 LINE: Final = re.compile(r"\S(?:[^\r\n]*\S)?")
 _WORD: Final = re.compile(r"\S+")
 RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_ENDS: Final = re.compile(rf"([.:;!?؛؟])(?={RIGHT_TO_LEFT.pattern})(.*\w)")
 
 
 def as_read(page: OpenPage, text: str, inserted: Mapping[int, str]) -> str:
@@ -214,7 +215,10 @@ def with_brackets(line: str) -> str:
     """Return the line; a bracket behind a blank and before a word opens, one behind a word and before a blank closes.
 
     In text that is read from the right some programs store brackets as they are drawn, others as they are read.
+    In one that was set as if it were read from the left, what ends it stands before it.
     """
+    if ends := _ENDS.fullmatch(line):
+        line = ends[2] + ends[1]
     return _OPENS.sub(
         lambda each: _turned(each[0], _OPENING), _CLOSES.sub(lambda each: _turned(each[0], _CLOSING), line)
     )

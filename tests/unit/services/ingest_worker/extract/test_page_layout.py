@@ -1261,6 +1261,22 @@ def test_narrow_columns_that_are_justified_are_read_one_after_the_other(hebrew: 
     assert " ".join((text_of(page)[0] or "\n".join(texts)).split()) == " ".join(texts)
 
 
+def test_lines_in_hebrew_that_end_below_each_other_are_a_column() -> None:
+    english = ["The harbour of Skerrow is", "open in all months of the", "year, and its piers stay", "free of all ice."]
+    hebrew = ["the harbour of skerrow is", "open in the year", "of our lord and", "is free of all its ice."]
+    lines = [f"{left:<30}{right.translate(_IN_HEBREW):>30}" for left, right in zip(english, hebrew, strict=True)]
+
+    text = text_of(_page("\n".join(lines)))[0]
+
+    assert (text or "").split("\n") == [*english, *(line.translate(_IN_HEBREW) for line in hebrew)]
+
+
+def test_a_shekel_sign_stands_with_its_figure() -> None:
+    rows = "boat      berth     price\npetrel    4         ₪   120.50\nskua      5         ₪    45.50"
+
+    assert _rows(text_of(_page(rows))[0])[1:2] == ["boat: petrel; berth: 4; price: ₪ 120.50"]
+
+
 _TRAINS = """
 Stop        701      703
 Harbour     6:05     6:35

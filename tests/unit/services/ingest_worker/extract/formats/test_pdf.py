@@ -819,6 +819,7 @@ def test_a_blank_and_a_sign_in_one_glyph_are_the_sign() -> None:
         pytest.param("The museum \\(CBA\\) opens at 9.", "The museum (אבג) opens at 9.", id="a word in English"),
         pytest.param("a@b.example FEDCBA DCBA", "אבגד אבגדהו a@b.example", id="an address in Hebrew"),
         pytest.param("big blue sea FEDCBAFEDCBA", "אבגדהואבגדהו big blue sea", id="a name in Hebrew"),
+        pytest.param("FED CBA.", "אבג דהו.", id="a line set as if it were read from the left"),
     ],
 )
 def test_lines_in_two_directions_are_read_in_order(drawn: str, read: str) -> None:
