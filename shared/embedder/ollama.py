@@ -1,15 +1,16 @@
 """Embeds with a model of an Ollama server (/api/embed)."""
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from shared.embedder.served import Served, ServedEmbedder, prefixes_of
 from shared.embedder.servers import Servers
 from shared.errors import Unavailable
 from shared.model_server.http import TooLong
-from shared.model_server.ollama import OllamaAddress, OllamaClient, connect, failures_named, model_missing
+from shared.model_server.ollama import OllamaAddress, OllamaServer, model_missing
 from shared.settings import ConfigurationError
 
 # Ollama's batch size in tokens. A pooled input can't be split across batches, and a longer one has crashed the runner
@@ -29,13 +30,16 @@ def ollama_embedder(*addresses: OllamaAddress, timeout_s: float = 60.0) -> Serve
     return ServedEmbedder(models[0] if len(models) == 1 else Servers(models), _CALLS * len(models))
 
 
+class _Embeddings(msgspec.Struct, frozen=True):
+    embeddings: list[list[float]]
+
+
 class OllamaModel:
     """An embedding model of an Ollama server. Its identity is the digest of its weights."""
 
     def __init__(self, address: OllamaAddress, timeout_s: float) -> None:
         self._address = address
-        self._timeout_s = timeout_s
-        self._client: OllamaClient | None = None
+        self._http = OllamaServer(address, timeout_s)
         self._digest: str | None = None
 
     @property
@@ -58,9 +62,7 @@ class OllamaModel:
         digest = await self._digest_now()
         if digest is None:
             raise ConfigurationError(f"SLUICE_EMBEDDER: {self.server} has no model {name!r}; run: ollama pull {name}")
-        with failures_named(self._address):
-            async with asyncio.timeout(self._timeout_s):
-                shown = await self._connected().show(name)
+        shown = await self._http.show(name)
         if shown.capabilities and "embedding" not in shown.capabilities:
             raise ConfigurationError(
                 f"SLUICE_EMBEDDER: {name!r} on {self.server} is not an embedding model; "
@@ -76,7 +78,7 @@ class OllamaModel:
         return Served(
             identity=(digest,),
             dimension=len(probe),
-            longest=longest_input(shown.modelinfo or {}, shown.parameters or ""),
+            longest=longest_input(shown.model_info or {}, shown.parameters or ""),
         )
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -104,27 +106,15 @@ class OllamaModel:
         await self._digest_now()
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()  # type: ignore[no-untyped-call]  # the package left it bare
-            self._client = None
-
-    def _connected(self) -> OllamaClient:
-        if self._client is None:
-            self._client = connect(self._address.url, self._timeout_s)
-        return self._client
+        await self._http.aclose()
 
     async def _digest_now(self) -> str | None:
-        with failures_named(self._address):
-            async with asyncio.timeout(self._timeout_s):
-                listed = await self._connected().list()
-        return next((model.digest for model in listed.models if model.model == self._address.tagged), None)
+        return next((each.digest for each in await self._http.models() if each.model == self._address.tagged), None)
 
     async def _embeddings(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         # `truncate=False`: the vector of a truncated chunk could not be told from that of a whole one.
-        with failures_named(self._address):
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self._connected().embed(self.name, texts, truncate=False, keep_alive=KEEP_ALIVE)
-        return answer.embeddings
+        body = {"model": self.name, "input": texts, "truncate": False, "keep_alive": KEEP_ALIVE}
+        return (await self._http.post("/api/embed", body, _Embeddings)).embeddings
 
 
 def longest_input(model_info: Mapping[str, Any], parameters: str) -> int:

@@ -102,7 +102,7 @@ class OpenAiModel:
             await self._http.listed()
 
     async def close(self) -> None:
-        await self._http.close()
+        await self._http.aclose()
 
     async def _longest(self) -> int:
         try:

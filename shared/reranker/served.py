@@ -9,7 +9,7 @@ import httpx
 import msgspec
 from pydantic import SecretStr
 
-from shared.model_server.http import BadAnswer, TooLong, client_with_key, refusal, transport_named
+from shared.model_server.http import BadAnswer, JsonServer, TooLong, transport_named
 from shared.reranker import Reranker
 from shared.reranker.in_process import OnnxReranker
 from shared.settings import ConfigurationError
@@ -32,8 +32,7 @@ class _Results(msgspec.Struct, frozen=True):
     results: list[_Scored]
 
 
-_ANSWER: Final = msgspec.json.Decoder(_Results)
-_LIST: Final = msgspec.json.Decoder(list[_Scored])
+_ANSWER: Final[Any] = _Results | list[_Scored]
 
 
 class RerankAddress(msgspec.Struct, frozen=True):
@@ -64,7 +63,7 @@ class ServedReranker:
         self._address = address
         self._timeout_s = timeout_s
         self._shape: Shape | None = None  # None: not known yet
-        self._client = client_with_key(KEY_VARIABLE, key, timeout_s)
+        self._server = JsonServer(address.server, address.url, timeout_s, variable=KEY_VARIABLE, key=key)
 
     async def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the score of each text. Raises Unavailable."""
@@ -77,7 +76,7 @@ class ServedReranker:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._server.aclose()
 
     async def _all(self, query: str, parts: Sequence[Sequence[str]]) -> list[float]:
         found = await asyncio.gather(*(self._scored(query, part) for part in parts))
@@ -86,17 +85,18 @@ class ServedReranker:
     async def _scored(self, query: str, texts: Sequence[str]) -> list[float]:
         shapes: tuple[Shape, ...] = ("documents", "texts") if self._shape is None else (self._shape,)
         for shape in shapes:
-            response = await self._client.post(self._address.url, json=self._body(shape, query, texts))
-            if response.is_success:
-                found = self._read(response.content, len(texts))
+            try:
+                scored = await self._server.post("", self._body(shape, query, texts), _ANSWER)
+            except TooLong as error:
+                raise BadAnswer(str(error)) from error
+            except BadAnswer as error:
+                if error.status not in (400, 422) or shape == shapes[-1]:
+                    raise
+            else:
+                found = self._read(scored if isinstance(scored, list) else scored.results, len(texts))
                 self._shape = shape
                 return found
-            if response.status_code not in (400, 422) or shape == shapes[-1]:
-                break
-        try:
-            raise refusal(self._address.server, response.status_code, response.text)
-        except TooLong as error:
-            raise BadAnswer(str(error)) from error
+        raise AssertionError("there is at least one shape")
 
     def _body(self, shape: Shape, query: str, texts: Sequence[str]) -> dict[str, Any]:
         passages = [text[:_LONGEST_TEXT] for text in texts]
@@ -104,8 +104,7 @@ class ServedReranker:
         more = {"return_documents": False} if shape == "documents" else {"truncate": True}
         return {**named, "query": query[:_LONGEST_QUERY], shape: passages, **more}
 
-    def _read(self, content: bytes, count: int) -> list[float]:
-        scored = _LIST.decode(content) if content.lstrip()[:1] == b"[" else _ANSWER.decode(content).results
+    def _read(self, scored: Sequence[_Scored], count: int) -> list[float]:
         found = {each.index: each.score if each.relevance_score is None else each.relevance_score for each in scored}
         scores = [found.get(index) for index in range(count)]
         if len(scored) != count or any(score is None or not math.isfinite(score) for score in scores):

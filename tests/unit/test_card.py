@@ -23,7 +23,6 @@ CARD = {
     "faststream": "faststream",
     "aiokafka": "aiokafka",
     "qdrant-client": "qdrant_client",
-    "ollama": "ollama",
     "trafilatura": "trafilatura",
     "pypdf": "pypdf",
     "xxhash": "xxhash",
