@@ -148,7 +148,7 @@ def _names_section(key: str, known: AbstractSet[str], number: str, *, beside: bo
     line = key.replace(NUMBER, number)
     bare = line.removeprefix(f"{number} ").removesuffix(f" {number}")
     title = letters(_LABEL.sub("", bare))
-    rests = (title.removeprefix(one) for one in known if title.startswith(one))
+    rests = (title[at:] for at in range(1, len(title)) if title[:at] in known)  # a book may have thousands of titles
     chapters = {rest[label.end() :] for rest in rests if (label := _LETTERS_LABEL.match(rest))}
     return (title in known and (beside or bare != line)) or not known.isdisjoint(chapters)
 
