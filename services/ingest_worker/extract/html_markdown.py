@@ -6,7 +6,7 @@ from html import unescape
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.html_tree import INLINE, MARK, is_hidden, reshape, write_addresses
+from services.ingest_worker.extract.html_tree import INLINE, MARK, drop_tracked, is_hidden, reshape, write_addresses
 from services.ingest_worker.extract.rows import table
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _MORE = r"(?:\s++[a-z][\w:-]*+=[^<>$]*+|\s++open)?\s*+/?>"  # attributes: a < b 
 _MARKUP = re.compile(
     r"(?P<code>``[^\n]*?``|`[^`\n]*+`|(?:(?<=\n\n)|\A\n?)(?: {4}|\t)[^\n]*+(?:\n(?: {4}|\t)[^\n]*+)*+)"
     r"|(?P<comment><!--.*?(?:-->|\Z))"
+    r"|^%% [^\n%]*+%%[ \t]*+$|^%%[ \t]*+\n(?:(?!%%)[^\n]*+\n)*+%%[ \t]*+$"  # remarks of Obsidian
     r"|^ {0,3}<h(?P<level>[1-6])\b[^<>]*+>(?P<title>.{0,300}?)</h(?P=level)\s*+>"
     r"|<a\s[^<>]*?\bhref=[\"'](?P<address>[^\"'<>]*+)[\"'][^<>]*+>(?P<words>.{0,300}?)</a\s*+>"
     rf"|<img\s(?:[^<>]*?\s)?alt=[\"'](?P<alt>[^\"'<>]*+)[\"'][^<>]*+>"
@@ -89,6 +90,7 @@ def tree_of(source: bytes, *, links: bool = False, base: str | None = None) -> "
         tree = html.document_fromstring(_NO_XML.sub(b" ", source), parser=parser)
     except (etree.LxmlError, ValueError):
         return None, False
+    drop_tracked(tree)
     if links:
         write_addresses(tree, next((own.get("href") for own in tree.iter("base")), None) or base)
     reshape(tree)

@@ -49,6 +49,7 @@ _BESIDE: Final = re.compile(
     r"|(?:[\w-]*-)?(?:related-(?:posts|products|articles)|newsletter-(?:popup|modal|signup)|cookie-(?:notice|banner)))"
     r"(?:\Z|\s)"
 )
+_WORD: Final = re.compile(r"[^\W\d_]{2}")
 _PICTURES: Final = "|img|picture|svg|video|iframe|table|figcaption|"
 _PLAIN: Final = f"//figure[.//pre or not(.//*[contains('{_PICTURES}', concat('|', name(), '|'))])]"
 _PART: Final = 3  # of a page's words that such an element has at most
@@ -103,6 +104,7 @@ def reshape(tree: "HtmlElement") -> None:
     _write_tables(tree)
     _keep_framed(tree)
     _keep_shown(tree)
+    _write_drawings(tree)
     _drop_empty(tree)
     _keep_captions(tree)
     _write_equations(tree)
@@ -288,6 +290,20 @@ def _keep_shown(tree: "HtmlElement") -> None:
         ):
             time.tag = "span"
             time.attrib.clear()
+
+
+def _write_drawings(tree: "HtmlElement") -> None:
+    """Make a paragraph of the words of a drawing that are letters to be seen, unless it is in a link or a button."""
+    for drawing in list(islice(tree.iter("svg"), _MOST)):
+        unseen = {each for around in drawing.iter("defs", "symbol", "mask") for each in around.iter("text")}
+        for line in drawing.iter("tspan"):
+            if line.get("y") or line.get("dy"):
+                enclose(line, " ", "")
+        said = [words(each) for each in drawing.iter("text") if each not in unseen]
+        around = {each.tag for each in drawing.iterancestors()}
+        if any(map(_WORD.search, said)) and around.isdisjoint(("a", "button", "nav", "svg", "p", "td")):
+            drawing[:], drawing.tag, drawing.text = [], "p", "; ".join(filter(None, said))
+            drawing.attrib.clear()
 
 
 def _show_ticks(tree: "HtmlElement") -> None:
@@ -659,6 +675,13 @@ def _spread(table: "HtmlElement") -> None:
         for text in shown:
             row.append(row.makeelement(kind))
             row[-1].text = text if isinstance(text, Covered) else next(told, text)
+
+
+def drop_tracked(tree: "HtmlElement") -> None:
+    """Drop what Word tracked as deleted, which has its author's address; a page's own struck text stays."""
+    for deleted in list(islice(tree.iter("del"), _MOST)):
+        if (deleted.get("cite") or "").startswith("mailto:"):
+            deleted.drop_tree()
 
 
 def write_addresses(root: "HtmlElement", base: str | None = None) -> None:

@@ -61,7 +61,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
         Rejected: code `unsupported`: the data is not text.
     """
     text = cleaned(decoded(data, hints))
-    if hints.suffix == ".mdx" or "<" in text or "&" in text:
+    if hints.suffix == ".mdx" or "<" in text or "&" in text or "%%" in text:
         text = shown(text, components=hints.suffix == ".mdx")
     notes: tuple[Note, ...] = ()
     try:
@@ -143,5 +143,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet", "lxml", "pyyaml"),
-    revision=4,
+    revision=5,
 )

@@ -1250,3 +1250,27 @@ def test_names_of_what_stands_around_a_text_may_be_the_texts_own(name: str, part
     page = f"<main><p>{'We mend sails. ' * 20}</p><div class='{name}'>{part}</div></main>"
 
     assert "dinghy" in page_text(page)
+
+
+@pytest.mark.parametrize(
+    ("drawing", "shown"),
+    [
+        (
+            "<text>Tank <tspan>T1</tspan></text><text><tspan dy='0'>Pump</tspan><tspan dy='9'>45 l</tspan></text>",
+            "Tank T1; Pump 45 l",
+        ),
+        ("<defs><text>never drawn</text></defs><title>icon</title><path d='M0'/>", ""),
+        ("<text>1</text><text>×</text>", ""),
+    ],
+)
+def test_words_of_a_drawing_in_a_page_are_text(drawing: str, shown: str) -> None:
+    page = f"<article><p>{'Read this. ' * 250}</p><div><svg>{drawing}</svg></div><p>On.</p></article>"
+
+    for text in (extract(page.encode(), Hints(filename="a.html")).text, page_text(page)):
+        assert "".join(text.replace("Read this.", "").split()) == "".join(f"{shown}On.".split())
+
+
+def test_what_word_tracked_as_deleted_is_left_out_and_what_a_page_struck_is_not() -> None:
+    text = page_text("<p>It <del cite='mailto:Ann' datetime='2024-01-02'>was</del><ins>is</ins> <del>8</del> 9.</p>")
+
+    assert text.strip() == "It is ~~8~~ 9."

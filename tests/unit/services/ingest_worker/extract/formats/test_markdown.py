@@ -233,3 +233,9 @@ def test_code_and_signs_that_are_no_tags_of_html_stay(ordinary: str) -> None:
 
 def test_a_comment_of_mdx_is_no_text() -> None:
     assert extract(b"# Tides\n\n{/* a\nremark */}It rose.", Hints(filename="a.mdx")).text == "# Tides\n\nIt rose."
+
+
+def test_remarks_of_obsidian_are_left_out_and_other_signs_of_percent_stay() -> None:
+    kept = "Of 100%% and 50%%, x %% 2 is y %% 3.\n\n%%PREFIX%%/bin\n\n%% Load\nx\n%% Plot\n\n```\n%% code %%\n```"
+
+    assert _read(f"Oak.\n\n%% ask Bo %%\n\n%%\nhidden\nlines\n%%\n\n{kept}").text == f"Oak.\n\n\n\n\n\n{kept}"
