@@ -180,7 +180,8 @@ def _narrow(data: bytes, charsets: list[str]) -> str | None:
     guess = known_encoding(chardet.detect(data[:_SAMPLE])["encoding"])
     if guess is None:
         return None
-    if guess.startswith("mac-"):  # hardly anybody has them: a guess from few characters
+    lines_of_old_macs = b"\r" in data and b"\n" not in data
+    if guess.startswith("mac-") and not lines_of_old_macs:  # hardly anybody has them: a guess from few characters
         guess = max("cp1252", guess, key=lambda name: sum(map(str.isalpha, data[:_SAMPLE].decode(name, "ignore"))))
     text = data.decode(guess, "replace")
     others = _OTHERS.findall(text, 0, _SAMPLE)

@@ -23,7 +23,10 @@ _CODED = re.compile(
 )
 _TORN = re.compile(r"\n(?![\w.-]{1,80}[;:])")  # within a value that was not folded
 _CHARSET = re.compile(r";CHARSET=([\w.:-]{1,40})", re.IGNORECASE)
-_PROPERTY = re.compile(r"(?:[\w-]{1,40}\.)?([\w-]{1,40})((?:;(?:\"[^\"]*+\"|[^\":;]++)*+)*+):(.*)", re.DOTALL)
+_PROPERTY = re.compile(
+    r"(?:(?P<group>[\w-]{1,40})\.)?(?P<name>[\w-]{1,40})(?P<about>(?:;(?:\"[^\"]*+\"|[^\":;]++)*+)*+):(?P<value>.*)",
+    re.DOTALL,
+)
 _PARAMETER = re.compile(r";([\w-]++)(?:=((?:\"[^\"]*+\"|[^\";]++)*+))?")
 _ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "VAVAILABILITY", "AVAILABLE", "VCARD", "VNOTE"})
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?)?")
@@ -47,6 +50,9 @@ _SAID = {"FN": "Name", "N": "Name", "RRULE": "Repeats", "EXDATE": "Except", "RDA
 _PARTED = frozenset({"N", "ADR", "ORG"})  # by semicolons
 _DATED = frozenset({"EXDATE", "RDATE", "RECURRENCE-ID", "BDAY", "ANNIVERSARY", "X-ANNIVERSARY", "COMPLETED"})
 _FILES = frozenset({"PHOTO", "LOGO", "SOUND", "KEY", "ATTACH"})
+
+
+_GROUP, _LABEL = "the group of a property", "the label of its group"  # beside the names of parameters
 
 
 class _Property(NamedTuple):
@@ -78,14 +84,15 @@ def entries(text: str) -> tuple[str, int, str]:
         parts = _PROPERTY.match(line)
         if not parts:
             continue
-        kind, value = parts[1].upper(), parts[3].strip()
+        kind, value = parts["name"].upper(), parts["value"].strip()
         if kind == "BEGIN":
             open_parts.append(value.upper())
             found += [[]] if value.upper() in _ENTRIES else []
         elif kind == "END":
             open_parts = open_parts[:-1]
         elif value and open_parts and open_parts[-1] in _ENTRIES:  # not of an alarm within it, or a time zone
-            said = {each[1].upper(): (each[2] or "").strip('"') for each in _PARAMETER.finditer(parts[2])}
+            said = {each[1].upper(): (each[2] or "").strip('"') for each in _PARAMETER.finditer(parts["about"])}
+            said |= {_GROUP: parts["group"]} if parts["group"] else {}
             found[-1].append(_Property(kind, said, value))
         elif open_parts == ["VCALENDAR"]:
             about[kind.removeprefix("X-WR-CAL")] = _meant(value)
@@ -119,7 +126,9 @@ def _is_file(each: _Property) -> bool:
 def _fields_of(entry: Sequence[_Property]) -> Iterator[tuple[str, str]]:
     """Yield names and values of an entry: what it is called, when it is, and what else it says, in its order."""
     old = any(each.name == "VERSION" and each.value == "2.1" for each in entry)
-    entry = [each if each.name in _PARTED else each._replace(value=_meant(each.value, old=old)) for each in entry]
+    entry = [
+        each if each.name in _PARTED else each._replace(value=_meant(each.value, old=old)) for each in _labelled(entry)
+    ]
     first = {each.name: each for each in reversed(entry)}
     says: dict[str, list[str]] = {}
     if "N" in first and "FN" not in first:
@@ -139,10 +148,22 @@ def _fields_of(entry: Sequence[_Property]) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
+def _labelled(entry: Sequence[_Property]) -> Iterator[_Property]:
+    """Yield the properties, each with the label that its group has in the address books of Apple and Google."""
+    labels = {each.about.get(_GROUP, ""): each.value for each in entry if each.name == "X-ABLABEL"}
+    for each in entry:
+        label = labels.get(each.about.get(_GROUP, ""), "")
+        # one that these programs know is within signs: _$!<Mobile>!$_
+        yield each._replace(about={**each.about, _LABEL: label.removeprefix("_$!<").removesuffix(">!$_")})
+
+
 def _said(each: _Property) -> str:
     """Return what a property is called, and in brackets what an address or number is for: home, work, fax."""
-    typed = each.about.get("TYPE", "").split(",") + [name for name, value in each.about.items() if not value]
+    typed = each.about.get("TYPE", "").split(",") + [
+        name for name, value in each.about.items() if not value and name != _LABEL
+    ]
     kinds = [kind for kind in map(str.lower, typed) if kind not in ("", "type", "pref", "internet", "voice")]
+    kinds += filter(None, [each.about.get(_LABEL)])
     name = _SAID.get(each.name, each.name.removeprefix("X-").replace("-", " ").capitalize())
     return f"{name} ({', '.join(kinds)})" if kinds else name
 
@@ -266,7 +287,7 @@ def _format(kind: str, types: set[str], suffixes: set[str], components: str) -> 
         sniff=lambda data: begins.match(data, 0, _HEAD) is not None and b"END:V" in data[-_TAIL:].upper(),
         read=read,
         libraries=("chardet",),
-        revision=2,
+        revision=3,
     )
 
 

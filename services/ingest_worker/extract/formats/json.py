@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from services.ingest_worker.extract.clean import cleaned, decoded, is_base64
@@ -21,6 +21,7 @@ _CARRIED = 200  # characters of a field that the objects within its object repea
 _NAMES = 3  # of the objects around a value that its name is made of
 # A list of these on lines of their own; alone on its line, a number looks like that of a page.
 _NUMBERS = re.compile(r"\[\s*+((?:-?\d[\d.eE+-]*+|null)(?:,\s++(?:-?\d[\d.eE+-]*+|null))*+)\s*+\]")
+_TOUCH = re.compile(r"(?![\u2e80-\ua4cf]{1,2})[^\W_]{2}")  # where words meet that are none of one text
 _ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
@@ -156,7 +157,7 @@ def _fields(
 ) -> Iterator[str]:
     """Yield the fields of the object and of those in it; lists of at least so many objects go into `inner`."""
     for name, each in value.items():
-        if name == "@context":  # the vocabulary of JSON-LD
+        if name == "@context" or _is_repeated(each, value):  # the vocabulary of JSON-LD
             continue
         named = (*path[1 - _NAMES :], " ".join(name.split()))
         if isinstance(each, dict):
@@ -167,6 +168,24 @@ def _fields(
             yield f"{' '.join(named)}: {shown}"
 
 
+def _is_repeated(parts: Any, fields: dict[str, Any]) -> bool:
+    """Return whether the value lists the parts of a text that stands in another field, as Telegram writes it."""
+    text = _joined(parts) if isinstance(parts, list) and _of_objects(parts) else ""
+    beside = (each for each in fields.values() if isinstance(each, str) or (isinstance(each, list) and _is_mixed(each)))
+    return bool(text) and any(_joined(each) == text for each in beside)
+
+
+def _joined(value: Any, *, links: bool = False) -> str:
+    """Return the text of which the value is made: strings, and objects with a text, its type and a link; else ''."""
+    parts = [value] if isinstance(value, str) else value
+    texts = (each.get("text") if isinstance(each, dict) and "type" in each else each for each in parts)
+    says = [each for each in texts if isinstance(each, str)]
+    if len(says) < len(parts) or any(_TOUCH.fullmatch(before[-1:] + after[:1]) for before, after in pairwise(says)):
+        return ""
+    to = (f" ({each['href']})" if links and isinstance(each, dict) and "href" in each else "" for each in parts)
+    return "".join(chain.from_iterable(zip(says, to, strict=True)))
+
+
 def _shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
@@ -175,6 +194,8 @@ def _shown(value: Any) -> str:
         return "" if is_base64(text) else " ".join((_markup(text) or text).split())
     inner: list[tuple[str, list[Any]]] = []
     if _is_mixed(value):
+        if text := _joined(value, links=True):
+            return " ".join(text.split())
         said = [", ".join(_fields(each, (), inner)) if isinstance(each, dict) else _shown(each) for each in value]
         if not inner:
             return ", ".join(filter(None, said))
@@ -208,5 +229,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=6,
+    revision=7,
 )

@@ -34,7 +34,8 @@ _AUTHOR = re.compile(r"= [^\n]+\n(?P<author>[^\W\d][^\n:<=]{1,100}?)(?: <[^\n>]*
 _CODED = re.compile(r"(?<!\\)\\u([0-9A-Fa-f]{4})")  # a character in a file of Java's properties
 # The beginning of a line of a log: a time, a level, or the address of a client.
 _ENTRY = re.compile(
-    r"^(?:[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.]\w{2,3}[-/.]\d{2,4}|\d\d:\d\d:\d\d"
+    r"^\u200e?(?:[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.]\w{2,3}[-/.]\d{2,4}|\d\d:\d\d:\d\d"
+    r"|\d{1,2}[/.]\d{1,2}[/.]\d{2,4},? \d{1,2}:\d\d"
     r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)"
     r"|(?:time|ts|level|date)=|[IWEF]\d{4} \d\d:\d\d|<\d{1,3}>\d? ?|\d{10}(?:\.\d{1,9})?\s"
     r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"

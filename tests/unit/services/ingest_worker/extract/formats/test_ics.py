@@ -207,3 +207,17 @@ def test_a_description_in_html_alone_is_read() -> None:
     read = extract(event + b"END:VEVENT\nEND:VCALENDAR\n", Hints(filename="a.ics"))
 
     assert read.text == "Summary: Ebb; Description: Bring tea & rope"
+
+
+def test_what_a_card_calls_a_number_or_address_stands_beside_it() -> None:
+    text = _text(
+        _card(
+            "VERSION:3.0", "FN:Gro", "item1.TEL:12", "item1.X-ABLabel:_$!<Loft>!$_", "item2.URL:https://a.example",
+            "item2.X-ABLabel:Prices", "item3.EMAIL:g@a.example", "TEL;TYPE=home:34", "item4.X-ABLabel:Alone",
+        ),
+        "a.vcf",
+    )  # fmt: skip
+
+    assert text == (
+        "Name: Gro; Phone (Loft): 12; Url (Prices): https://a.example; Email: g@a.example; Phone (home): 34"
+    )

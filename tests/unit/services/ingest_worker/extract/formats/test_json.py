@@ -155,3 +155,34 @@ def test_objects_and_values_in_one_list_are_all_read() -> None:
     assert _text(json.dumps([{"id": 1, "tags": ["a", {"by": "Ann", "at": 2}]}, {"id": 2}])) == (
         "id: 1; tags: a, by: Ann, at: 2\n\nid: 2"
     )
+
+
+def test_a_text_in_parts_is_one_text_and_stands_once() -> None:
+    bold = {"type": "bold", "text": "7741"}
+    link = {"type": "text_link", "text": "the list", "href": "https://a.example"}
+    plain = [{"type": "plain", "text": each} for each in ("Code ", ", see ", ".")]
+    said = [
+        {"from": "Gro", "text": ["Code ", bold, ", see ", link, "."],
+         "text_entities": [plain[0], bold, plain[1], link, plain[2]]},
+        {"from": "Bo", "text": "Code 7", "text_entities": [{"type": "plain", "text": "Code 7"}]},
+    ]  # fmt: skip
+
+    assert _text(json.dumps({"messages": said})) == (
+        "# messages\n\nfrom: Gro; text: Code 7741, see the list (https://a.example).\n\nfrom: Bo; text: Code 7"
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"a": ["Note", {"type": "warn", "text": "Hot"}]}, "a: Note, type: warn, text: Hot"),
+        ({"a": ["Depth ", {"unit": "m", "text": "7"}]}, "a: Depth, unit: m, text: 7"),
+        ({"a": ["x", {"type": "b", "text": 7}, 3]}, "a: x, type: b, text: 7, 3"),
+        (
+            {"q": "Hi", "a": [{"type": "b", "text": "Hi"}, {"type": "b", "text": "Ho"}]},
+            "q: Hi\n\nq: Hi; type: b; text: Hi\n\nq: Hi; type: b; text: Ho",
+        ),
+    ],
+)
+def test_other_lists_with_objects_keep_their_names(row: object, shown: str) -> None:
+    assert _text(json.dumps([row, {"z": "1"}])) == f"{shown}\n\nz: 1"

@@ -229,3 +229,23 @@ def test_a_stray_byte_of_another_encoding_garbles_no_other_letters() -> None:
     ).text
 
     assert text.startswith("Die Mole ist größer.\nDie Flut über dem Café.\ncaf")
+
+
+def test_a_text_of_an_old_mac_is_known_by_the_ends_of_its_lines() -> None:
+    text = "Règlement du port\rLa taxe est de cinq francs par nuit. L’entrée est fermée — même l’été.\r"
+
+    assert _text(text.encode("mac_roman")) == text.replace("\r", "\n").strip()
+    assert _text(text.encode("cp1252")) == text.replace("\r", "\n").strip()
+    assert _text("港の規則\r第一条　船は夜九時までに入港する。\r".encode("cp932")).startswith("港の規則\n第一条")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ["\u200e[04.03.24, 10:00:01] Crew: encrypted", "[04.03.24, 10:02:11] Gro: key\nand a spare",
+         "\u200e[04.03.24, 10:02:40] Bo: \u200e<attached>", "[04.03.24, 10:03:05] Bo: gone"],
+        ["3/4/24, 10:02 - Gro: key\nin it", "3/4/24, 10:03 - Bo: ok", "3/14/24, 9:03 PM - Bo: so", "4/4/24, 9:04 - a"],
+    ],
+)  # fmt: skip
+def test_the_messages_of_a_chat_are_apart(entries: list[str]) -> None:
+    assert _text("\n".join(entries).encode()) == "\n\n".join(entries)
