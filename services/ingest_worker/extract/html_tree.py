@@ -653,14 +653,16 @@ def _spread(table: "HtmlElement") -> None:
 
     rows = list(islice(table.iter("tr"), _MOST))
     cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
-    heads = sum(1 for _ in takewhile(lambda row: row and all(cell.tag == "th" for cell in row), cells))
-    if heads < 2 and not any(cell.get(name) for row in cells for cell in row for name in ("rowspan", "colspan")):
+    across = [any(cell.get(name) for cell in row for name in ("rowspan", "colspan")) for row in cells]
+    if not any(across):
         return
+    heads = sum(1 for _ in takewhile(lambda row: row and all(cell.tag == "th" for cell in row), cells))
     merged = [
         [Cell(words(cell), whole(cell.get("colspan"), 1), whole(cell.get("rowspan"), 1)) for cell in row]
         for row in cells
     ]
-    texts = spread(merged, heads=heads)
+    # Names of people may be marked like those of columns.
+    texts = spread(merged, heads=heads if any(across[:heads]) else 0)
     joined = len(rows) - len(texts)  # rows of the header that are part of its first
     for _ in range(joined):
         rows.pop(1).drop_tree()

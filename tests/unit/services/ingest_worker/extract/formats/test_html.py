@@ -258,6 +258,14 @@ def test_rows_that_are_all_marked_as_names_stay_rows() -> None:
     assert "| C | X |" in _read(f"<html><body>{page}</body></html>").text
 
 
+@pytest.mark.parametrize("last", ["<td>Ulm</td><td>Blum</td>", "<td colspan='2'>nobody else</td>"])
+def test_a_row_that_is_marked_as_names_and_has_cells_like_others_stays_one(last: str) -> None:
+    rows = f"<tr><th>Port</th><th>Guest</th></tr><tr><th>Kiel</th><th>Vogt</th></tr><tr>{last}</tr>"
+    page = f"<p>These are all guests and the ports that they come from.</p><table>{rows}</table>"
+
+    assert "| Kiel | Vogt |" in _read(f"<html><body>{page}</body></html>").text
+
+
 @pytest.mark.parametrize("title", ["<tr><th colspan='2'>Prices</th></tr>", ""])
 def test_a_title_in_a_table_is_no_part_of_its_names(title: str) -> None:
     names, rows = (
