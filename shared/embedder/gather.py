@@ -7,7 +7,7 @@ work. No text waits for others to arrive: a call takes the texts that are queued
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from shared.embedder import Vector
@@ -43,13 +43,12 @@ class Pace:
         self.texts = min(self.texts, FIRST) // 2 or 1
 
 
-class Ask:
+class Ask(NamedTuple):
     """A text whose vector a caller waits for."""
 
-    def __init__(self, text: str, beside: Sequence[str], answer: "asyncio.Future[Vector]") -> None:
-        self.text = text
-        self.beside = beside  # all texts of the same caller
-        self.answer = answer
+    text: str
+    beside: Sequence[str]  # all texts of the same caller
+    answer: "asyncio.Future[Vector]"
 
     def give(self, vector: Vector) -> None:
         """Settle with the vector."""

@@ -75,10 +75,6 @@ class BrowserGuard(ASGIMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Serve the request. Raises the 403 or 415 that refuses it."""
-        self._check(cast("HTTPScope", scope))  # there are no sockets here
-        await next_app(scope, receive, send)
-
-    def _check(self, scope: HTTPScope) -> None:
         headers = Headers.from_scope(scope)
         host, origin = headers.get("host", "").lower(), headers.get("origin", "").lower()
         if host and self._keyless():
@@ -91,7 +87,9 @@ class BrowserGuard(ASGIMiddleware):
                     code="HOST_NOT_ALLOWED",
                 )
         listed = "*" in self._origins or origin in self._origins
-        if not listed and sending_site(headers) == "other" and not _visit(scope, headers):
+        if (
+            not listed and sending_site(headers) == "other" and not _visit(cast("HTTPScope", scope), headers)
+        ):  # there are no sockets here
             raise Problem(
                 403,
                 "a page of another site sent this request; add its origin to SLUICE_CORS_ORIGINS to allow it",
@@ -99,6 +97,7 @@ class BrowserGuard(ASGIMiddleware):
             )
         if scope["route_handler"].opt.get("json_only") and not _json_or_empty(headers):
             raise Problem(415, "this route takes application/json")
+        await next_app(scope, receive, send)
 
 
 def _visit(scope: HTTPScope, headers: Headers) -> bool:

@@ -25,7 +25,7 @@ from shared import tracing
 from shared.claim_check import submission_value
 from shared.contracts import DocumentSubmitted, LogPosition, StatusNotice, decode, like
 from shared.errors import Unavailable
-from shared.log import Publish, Record
+from shared.log import Publish
 from shared.log.consume import follow
 from shared.log.headers import sent_position
 from shared.runtime.body_budget import MemoryBudget
@@ -55,21 +55,21 @@ class StatusWaiters:
         for partition in consumer.assignment():
             await consumer.position(partition)
 
-    def keep(self, offset: int, notice: StatusNotice) -> None:
-        """Keep a notice for `after`, by its offset in the topic's one partition."""
+    def heard(self, offset: int, notice: StatusNotice) -> None:
+        """Keep a notice for `after`, by its offset in the topic's one partition, and wake those who wait for it.
+
+        These are the requests that wait for its document, or for any of its tenant.
+        """
         if self._latest and self._latest[-1][0] + 1 != offset:
             self._latest.clear()
         self._latest.append((offset, notice))
+        self.wake(any_of(notice.tenant))
+        self.wake(notice.document_id)
 
     def after(self, cursor: int) -> Iterable[tuple[int, StatusNotice]] | None:
         """Return the notices heard from this offset on, with their offsets; None if earlier ones aren't kept."""
         first, end = (self._latest[0][0], self._latest[-1][0] + 1) if self._latest else (0, -1)
         return islice(self._latest, cursor - first, None) if first <= cursor <= end else None
-
-    def heard(self, notice: StatusNotice) -> None:
-        """Wake all requests that wait for the document, or for any of its tenant."""
-        self.wake(any_of(notice.tenant))
-        self.wake(notice.document_id)
 
     def wake(self, document_id: str) -> None:
         """Wake all requests that wait for the document."""
@@ -115,13 +115,9 @@ def any_of(tenant: str) -> str:
 
 def listen(broker: KafkaBroker, notices: StatusWaiters) -> None:
     """Let every later notice wake its waiters. Call it before `broker.start()`."""
-
-    def seen(record: Record) -> None:
-        notice = decode(record.value, StatusNotice)
-        notices.keep(record.offset, notice)
-        notices.heard(notice)
-
-    notices.consumer = follow(broker, STATUS, seen)
+    notices.consumer = follow(
+        broker, STATUS, lambda record: notices.heard(record.offset, decode(record.value, StatusNotice))
+    )
 
 
 log = structlog.get_logger(__name__)

@@ -87,12 +87,12 @@ def test_notices_are_kept_from_the_last_gap_on() -> None:
     waiters = StatusWaiters()
     notice = StatusNotice(document_id="d", tenant="t", version=1, place=PLACE, status="created")
     for offset in (5, 6):
-        waiters.keep(offset, notice)
+        waiters.heard(offset, notice)
 
     assert (waiters.after(4), waiters.after(8)) == (None, None)
     assert [[offset for offset, _ in waiters.after(cursor) or ()] for cursor in (5, 6, 7)] == [[5, 6], [6], []]
 
-    waiters.keep(9, notice)  # two were not heard
+    waiters.heard(9, notice)  # two were not heard
 
     assert waiters.after(7) is None
     assert [offset for offset, _ in waiters.after(9) or ()] == [9]
