@@ -21,7 +21,7 @@ from services.query_api.http.route_decorator import METADATA, delete, get, patch
 from services.query_api.ingest.document import IngestReply, taken, title_of
 from services.query_api.search.results import public
 from shared.blobs import Blobs
-from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Note, Status, TextFormat
+from shared.contracts import TERMINAL, BlobRef, DocumentSubmitted, Kept, LogPosition, Note, Status, TextFormat, like
 from shared.ids import composed, is_uuid
 from shared.ids import document_id as id_of
 from shared.inputs.prepared_chunks import quality
@@ -413,20 +413,17 @@ def view_of(entry: Entry, head: Head | None, submission: LogPosition | None = No
     newest, own = entry.last, last_of(entry, submission)
     reading = entry.reading(entry.accepted.version if submission is None else own.version)
     state, state_version = state_of(entry, head)
-    return DocumentView(
-        document_id=entry.document_id,
-        source=entry.source,
-        path=entry.path,
+    return like(
+        DocumentView,
+        entry,
         title=entry.title or (head.title if head else None),
         status=own.status,
         version=own.version,
         state=state,
         state_version=state_version,
         chunk_count=head.chunk_count if head is not None and not head.deleted else 0,
-        tags=entry.tags,
         created_at=iso(entry.created_at),
         updated_at=iso(entry.updated_at),
-        url=entry.url,
         error=own.error,
         code=own.code.upper() if own.code else None,
         etag=f'"{entry.accepted.version}"' if entry.accepted.version else None,
