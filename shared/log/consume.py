@@ -15,12 +15,12 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -35,6 +35,7 @@ from shared.log.background import repeat
 from shared.log.failure import Backoff, Failure, traceback_digest
 from shared.log.headers import check_intact, header
 from shared.log.partition_lane import PartitionLane
+from shared.log.read import Consumers, Reader, reading
 from shared.times import now_ms
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ _BUG = "the server failed at this; its log has the details"  # what was raised m
 _A_DAY_MS = 24 * 3600 * 1000
 _ASIDE_MS = 300_000  # a record that waits for longer holds up the commit; a parser's input at fault does for 600 s
 _ASIDE_PER_PLACE = 4  # records that wait, in the memory of one that is handled; 15 kB each
+_LEFT_PER_PLACE = 256  # records that wait for others of their chain without value and headers; 0.5 kB each
 _AHEAD = 100  # offsets that a mark is ahead of the last fetch
 _MARK = re.compile(r"under-way:([0-9]{1,18})")
 
@@ -63,7 +65,7 @@ class ConsumeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `key_concurrency` and the in-flight limits are per partition; one fetch may exceed the limits. A record that
     pauses between tries, or has `stepped_aside`, doesn't count against `key_concurrency`, and four of them count as one
-    against `max_in_flight`.
+    against `max_in_flight`; so do 256 far behind in their chains.
     """
 
     before_commit: Callable[[], Awaitable[None]] | None = None  # between effects and commit, once for all partitions
@@ -120,6 +122,7 @@ def consume(
         await consumption.dispatch(subscriber.consumer, records)
 
     consumption.consumer = lambda: subscriber.consumer
+    consumption.read = partial(reading, cast("Consumers", broker))
     return consumption
 
 
@@ -216,6 +219,10 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     def __post_init__(self) -> None:
         self.name = f"{self.stage}: {self.group} on {self.topic}"
+        self._behind = (
+            "Sluice skips nothing on its own: stop this process, choose where to continue with `sluice groups reset "
+            f"--group {self.group} --to-earliest`, start it, and run `sluice verify --repair`"
+        )
         self.handled = 0  # records done by `handle`
         self.dead = 0  # records dead-lettered
         self.retries = 0  # failed attempts that are repeated
@@ -223,6 +230,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self.lag: dict[TopicPartition, int] = {}  # records not finished, as last measured
         self.broken: str | None = None  # why it stopped permanently
         self.consumer: Callable[[], Any] = lambda: None
+        self.read: Callable[[TopicPartition], AbstractAsyncContextManager[Reader]]
         self._lanes: dict[TopicPartition, _Running] = {}
         self._revoked: set[TopicPartition] = set()
         self._streak = 0
@@ -348,17 +356,21 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             consumer.resume(lane.tp)
 
     def _fill(self, lane: _Running) -> float:
-        places = len(lane) - len(lane.resting) * (1 - 1 / _ASIDE_PER_PLACE)
+        places = len(lane) - len(lane.resting) * (1 - 1 / _ASIDE_PER_PLACE) - len(lane.left) * (1 - 1 / _LEFT_PER_PLACE)
         return max(places / self.options.max_in_flight, lane.bytes / self.options.max_in_flight_bytes)
 
     async def _run(self, lane: _Running, record: Record) -> None:
         finished = False
         try:
-            # Records are handed over in batches, so that only a handler knows a record's trace. What is read again long
-            # after, such as by a reindex, is only linked to it.
-            past = now_ms() - record.timestamp > _A_DAY_MS
-            with tracing.step(self.stage, header(record, tracing.HEADER) or "", apart=past):
-                finished = await self._finished(lane, record)
+            whole = await self._read_again(lane, record) if record.offset in lane.left else record
+            if whole is None:
+                finished = not lane.closing.is_set()
+            else:
+                # Records are handed over in batches, so that only a handler knows a record's trace. What is read again
+                # long after, such as by a reindex, is only linked to it.
+                past = now_ms() - record.timestamp > _A_DAY_MS
+                with tracing.step(self.stage, header(whole, tracing.HEADER) or "", apart=past):
+                    finished = await self._finished(lane, whole)
         except Exception:
             # Uncaught in this task, the error would leave the record unfinished for ever without a report.
             log.exception("consumption_failed: %s", self.name)
@@ -373,6 +385,28 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self.last_progress = time.monotonic()
         self._to_commit.set()
         self._pump(lane)
+
+    async def _read_again(self, lane: _Running, record: Record) -> Record | None:
+        """Return a record of which only the offset was held; None if compaction took it, or the lane was closed."""
+        attempt = 0
+        while not lane.closing.is_set():
+            try:
+                async with self.read(lane.tp) as reader:
+                    start, found = (await reader.bounds())[0], await reader.at(lane.next_left(record))
+            except Unavailable as error:
+                lane.waiting[record.offset] = error.sentence
+                self._regulate(lane)
+                self.retries += 1
+                await _rest(lane, self.options.backoff.delay(attempt))
+                lane.waiting.pop(record.offset, None)
+                attempt += 1
+                continue
+            for each in found.values():
+                lane.restore(each)
+            if record.offset < start:
+                self._break(f"{self.name} stopped: {_where(record)} was deleted before it was handled. {self._behind}")
+            return found.get(record.offset)
+        return None
 
     async def _finished(self, lane: _Running, record: Record) -> bool:
         """Return whether the record is done: handled or dead-lettered. False: the lane was closed first."""
@@ -597,9 +631,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             if position > ends[tp] or later[tp] < starts[tp]:
                 self._break(
                     f"{self.name} stopped: its offset {position} of {tp.topic}/{tp.partition} is out of range, the "
-                    f"log holds {starts[tp]} to {ends[tp]}: records were deleted before they were read. Sluice skips "
-                    "nothing on its own: stop this process, choose where to continue with `sluice groups reset --group "
-                    f"{self.group} --to-earliest`, start it, and run `sluice verify --repair`"
+                    f"log holds {starts[tp]} to {ends[tp]}: records were deleted before they were read. {self._behind}"
                 )
 
 

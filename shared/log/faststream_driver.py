@@ -47,6 +47,10 @@ class DriverBroker(KafkaBroker):
         )
         self._driver = driver
 
+    def consumer(self, **options: Any) -> Any:
+        """Return an unstarted consumer of the same log, as `Log.consumer` does."""
+        return self._driver.consumer(**options, patient=False)
+
     async def _connect(self) -> Callable[..., Any]:
         config = self.config.broker_config
         await config.producer.connect(

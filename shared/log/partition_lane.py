@@ -2,19 +2,28 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import islice
 
 from shared.log import Record
 
+HELD = 16  # records of a chain in memory; what follows them is read again when its turn comes
+LIGHT = 16 << 10  # bytes; a larger one that waits for another of its chain is read again, too
+
 
 class PartitionLane:
-    """Records of one partition. Records of one chain are handled one at a time, others concurrently."""
+    """Records of one partition. Records of one chain are handled one at a time, others concurrently.
+
+    Of a long chain only the first are held, so that thousands of versions of one document leave room for other keys.
+    """
 
     def __init__(self, first: int, chain_of: Callable[[bytes | None], bytes | None] = lambda key: key) -> None:
         """Take the offset that is read first, and the chain of a record by its key."""
         self._chain_of = chain_of
         self.bytes = 0  # of all records held
+        self.left: dict[int, None] = {}  # offsets of the records without value and headers, which must be read again
         self._unfinished: dict[int, Record] = {}  # in offset order
-        self._chains: dict[bytes | None, deque[Record]] = {}
+        self._chains: dict[bytes | None, deque[int]] = {}
         self._ready: deque[bytes | None] = deque()
         self.next = first  # the offset after the last record taken
 
@@ -30,20 +39,37 @@ class PartitionLane:
     def take(self, records: Iterable[Record]) -> None:
         """Add records, in offset order."""
         for record in records:
-            self._unfinished[record.offset] = record
-            self.next = record.offset + 1
-            self.bytes += size(record)
             name = self._chain_of(record.key)
-            chain = self._chains.get(name)
-            if chain is None:
-                self._chains[name] = deque((record,))
+            chain = self._chains.setdefault(name, deque())
+            if not chain:
                 self._ready.append(name)
+            if not chain or (len(chain) < HELD and size(record) <= LIGHT):
+                self._hold(record)
             else:
-                chain.append(record)
+                self._hold(replace(record, value=None, headers=()))
+                self.left[record.offset] = None
+            chain.append(record.offset)
+            self.next = record.offset + 1
+
+    def _hold(self, record: Record) -> None:
+        self._unfinished[record.offset] = record
+        self.bytes += size(record)
+
+    def next_left(self, record: Record) -> list[int]:
+        """Return the offsets of the record's chain that must be read again now, its own among them."""
+        return [offset for offset in islice(self._chains[self._chain_of(record.key)], HELD) if offset in self.left]
+
+    def restore(self, record: Record) -> None:
+        """Hold a record that was read again, unless another one of its chain comes first and it is large."""
+        if size(record) > LIGHT and self._chains[self._chain_of(record.key)][0] != record.offset:
+            return
+        self.bytes -= size(self._unfinished[record.offset])
+        self._hold(record)
+        del self.left[record.offset]
 
     def start(self) -> Record | None:
         """Return the next record to handle; None if every record waits for an earlier one of its chain."""
-        return self._chains[self._ready.popleft()][0] if self._ready else None
+        return self._unfinished[self._chains[self._ready.popleft()][0]] if self._ready else None
 
     def is_followed(self, record: Record) -> bool:
         """Return whether another record of its chain waits for this one, which isn't finished."""
@@ -51,8 +77,8 @@ class PartitionLane:
 
     def finish(self, record: Record) -> None:
         """Remove a started record that is done; the next one of its chain may start."""
-        del self._unfinished[record.offset]
-        self.bytes -= size(record)
+        self.bytes -= size(self._unfinished.pop(record.offset))
+        self.left.pop(record.offset, None)
         name = self._chain_of(record.key)
         chain = self._chains[name]
         chain.popleft()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Collection, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
@@ -18,6 +18,13 @@ Span = tuple[int, int]  # first offset, and the one after the last
 PATIENCE_S = 30.0  # longest wait for a record
 _POLL_MS = 500
 _NEAR = 20  # offsets; reading over a gap this small costs less than seeking
+
+
+class Consumers(Protocol):
+    """A log, or a broker on it."""
+
+    def consumer(self, **options: Any) -> Any:
+        """Return an unstarted consumer, as `Log.consumer` does."""
 
 
 async def records(log: Log, spans: Mapping[TopicPartition, Span]) -> AsyncGenerator[Record]:
@@ -62,7 +69,7 @@ async def spans_of(log: Log, topic: str, documents: Collection[str], since: int 
 
 
 @asynccontextmanager
-async def reading(log: Log, tp: TopicPartition) -> AsyncIterator["Reader"]:
+async def reading(log: Consumers, tp: TopicPartition) -> AsyncIterator["Reader"]:
     """Yield a reader of the partition.
 
     Raises:

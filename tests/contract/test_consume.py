@@ -668,9 +668,10 @@ async def test_what_is_in_flight_is_bounded_in_number_and_in_bytes(
     async def handle(record: Record) -> None:
         await go.wait()
 
+    names = [b"%d" % number for number in range(60)]
     for _ in range(5):
-        await asyncio.gather(*(publish(door, TOPIC, b"x" * 1000, key=key(0)) for _ in range(60)))
-    await asyncio.gather(*(publish(door, TOPIC, b"x" * 100_000, key=key(1)) for _ in range(30)))
+        await asyncio.gather(*(publish(door, TOPIC, b"x" * 1000, key=name, route=key(0)) for name in names))
+    await asyncio.gather(*(publish(door, TOPIC, b"x" * 100_000, key=name, route=key(1)) for name in names[:30]))
     worker = await work(handle, max_in_flight=40, max_in_flight_bytes=500_000, max_records=10)
     await until(lambda: worker.consumption.in_flight >= 45)
     await asyncio.sleep(0.2)
@@ -680,6 +681,33 @@ async def test_what_is_in_flight_is_bounded_in_number_and_in_bytes(
     go.set()
     await until(lambda: all_committed(log))
     assert worker.consumption.handled == 330
+
+
+async def test_thousands_of_records_of_one_key_hold_up_their_own_key_only(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    go, seen = asyncio.Event(), defaultdict[bytes, list[bytes]](list)
+
+    async def handle(record: Record) -> None:
+        assert (record.value is None) == (len(seen[record.key]) == 150)
+        assert ("h", b"1") in record.headers
+        if record.key == key(0):
+            await go.wait()
+        seen[record.key].append(record.value or b"")
+
+    lengths = {3: 20_000, 4: 20_000, 70: 20_000}  # of some that are large
+    values = [None if number == 150 else b"%d" % number * lengths.get(number, 300) for number in range(300)]
+    for value in values:
+        await publish(door, TOPIC, value, key=key(0), headers={"h": "1"})
+    await publish(door, TOPIC, b"next", key=b"other", route=key(0), headers={"h": "1"})
+    worker = await work(handle, max_in_flight=40, max_in_flight_bytes=30_000, max_records=10)
+    await until(lambda: b"other" in seen)
+    assert not seen[key(0)]
+
+    go.set()
+    await until(lambda: all_committed(log))
+    assert seen[key(0)] == [value or b"" for value in values]
+    assert worker.consumption.handled == 301
 
 
 async def test_falling_behind_retention_breaks_the_consumption_with_a_sentence(

@@ -395,6 +395,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/contract/test_consume.py::test_a_record_in_bounded_tries_holds_up_its_own_key_only[sqlite]",
     ),
     _mutant(
+        "a long chain of records is held whole",
+        "shared/log/partition_lane.py",
+        "            if not chain or (len(chain) < HELD and size(record) <= LIGHT):\n",
+        "            if True:\n",
+        "tests/contract/test_consume.py::test_thousands_of_records_of_one_key_hold_up_their_own_key_only[sqlite]",
+    ),
+    _mutant(
         "a record keeps its place between bounded tries",
         "shared/log/consume.py",
         "        while len(lane.tasks) - len(lane.resting) < self.options.key_concurrency",
