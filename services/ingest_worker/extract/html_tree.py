@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import cache
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
@@ -282,11 +283,12 @@ def _keep_shown(tree: "HtmlElement") -> None:
         if "pullquote" not in (figure.get("class") or ""):  # which repeats a sentence of the text
             for each in figure.iter("figure", "div"):
                 each.tag = _block(each)
+    said = cache(words)  # a paragraph may have many times
     for time in list(islice(tree.iter("time"), _MOST)):
         around = next((each for each in time.iterancestors() if each.tag not in INLINE), None)
         if around is not None and (
             around.tag in ("td", "th", "dd")
-            or (around.tag in ("p", "li", "blockquote", *HEADINGS) and words(around) != words(time))
+            or (around.tag in ("p", "li", "blockquote", *HEADINGS) and said(around) != words(time))
         ):
             time.tag = "span"
             time.attrib.clear()
@@ -295,13 +297,14 @@ def _keep_shown(tree: "HtmlElement") -> None:
 def _write_drawings(tree: "HtmlElement") -> None:
     """Make a paragraph of the words of a drawing that are letters to be seen, unless it is in a link or a button."""
     for drawing in list(islice(tree.iter("svg"), _MOST)):
+        if not {each.tag for each in drawing.iterancestors()}.isdisjoint(("a", "button", "nav", "svg", "p", "td")):
+            continue
         unseen = {each for around in drawing.iter("defs", "symbol", "mask") for each in around.iter("text")}
         for line in drawing.iter("tspan"):
             if line.get("y") or line.get("dy"):
                 enclose(line, " ", "")
         said = [words(each) for each in drawing.iter("text") if each not in unseen]
-        around = {each.tag for each in drawing.iterancestors()}
-        if any(map(_WORD.search, said)) and around.isdisjoint(("a", "button", "nav", "svg", "p", "td")):
+        if any(map(_WORD.search, said)):
             drawing[:], drawing.tag, drawing.text = [], "p", "; ".join(filter(None, said))
             drawing.attrib.clear()
 
@@ -356,10 +359,13 @@ def _keep_captions(tree: "HtmlElement") -> None:
 
 def _link_panels(tree: "HtmlElement") -> None:
     """Give tabs the ids of what they show where only their order says it, and let what is shown later be kept."""
-    for listed in islice(tree.xpath("//*[@role = 'tablist'][not(.//@aria-controls)]"), _MOST):
+    found = [*islice(tree.xpath("//*[@role = 'tablist'][not(.//@aria-controls)]"), _MOST)]
+    beside = Counter(listed.getparent() for listed in found)
+    for listed in found:
         around = listed.getparent()
         tabs = listed.xpath(".//*[@role = 'tab']")
-        panels = [] if around is None else around.xpath(".//*[@role = 'tabpanel'][not(@id)]")
+        alone = around is not None and beside[around] == 1  # else it is unknown whose panels they are
+        panels = around.xpath(".//*[@role = 'tabpanel'][not(@id)]") if alone else []
         for number, (tab, panel) in enumerate(zip(tabs, panels, strict=True) if len(tabs) == len(panels) else ()):
             panel.set("id", f"{MARK}{id(listed)}-{number}")
             tab.set("aria-controls", panel.get("id") or "")

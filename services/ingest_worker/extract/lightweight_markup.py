@@ -28,15 +28,14 @@ _DIRECTIVE = re.compile(
     r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude) ?::[ \t]*+([\w+-]*+)[ \t]*+\Z"
 )
 _RST_BLOCK = re.compile(r"([ \t]*+)\.\. ([a-z][\w:.+-]*?) ?::(?:[ \t]+([^\n]*))?\Z")
-_RST_UNSEEN = frozenset(
-    {"contents", "default-role", "highlight", "image", "include", "index", "meta", "raw", "role"}
-) | {
+_RST_UNSEEN = frozenset({"contents", "default-role", "highlight", "image", "index", "meta", "raw", "role"}) | {
     "currentmodule",
     "sectnum",
     "tabularcolumns",
-    "toctree",
 }
-_RST_ABOUT = frozenset({"class", "container", "figure", "glossary", "only", "rst-class"})  # no text but what is in them
+_RST_ABOUT = frozenset(
+    {"class", "container", "figure", "glossary", "only", "rst-class", "toctree"}
+)  # no text but what is in them
 _REMARKS = ("attention", "caution", "danger", "error", "hint", "important", "note", "tip", "warning")
 _RST_SAID = {name: f"{name.capitalize()}:" for name in _REMARKS} | {
     "deprecated": "Deprecated since",
@@ -67,7 +66,7 @@ _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+([^\n]{1,500})\Z")
 _ADOC_ATTRIBUTE = re.compile(r":!?([A-Za-z_][\w-]*)!?:(?:[ \t]+(\S[^\n]*))?[ \t]*\Z")
 _ADOC_LINK = re.compile(
     r"(?<![\w:])(?:link:)?(https?://[^\s\[\]]{1,2000})\[([^\[\]\n]{1,300}?)\^?\]"
-    r"|(?<![\w<])<<[^\W\d][\w.:#/-]{0,199},([^<>\n]{1,300})>>"
+    r"|(?<![\w<])(?:<<[^\W\d][\w.:#/-]{0,199},([^<>\n]{1,300})>>|xref:[\w.:#/-]{1,200}\[([^\[\]\n]{1,300})\])"
 )
 _ADOC_TITLE = re.compile(r"\.(?![\s.])([^\n]{1,300})\Z")
 _ADOC_MACRO = re.compile(r"\b(kbd|btn|footnote|menu):([\w-]{0,60})\[([^\[\]\n]{1,500})\]")
@@ -219,7 +218,7 @@ def _rst_shown(lines: list[str], at: int) -> int | None:
         empty = line.strip() == ".." and not "".join(lines[at + 1 : at + 2]).strip()
         return at + 1 if empty else _indented(lines, at + 1, _indent(line))
     block = _RST_BLOCK.match(line)
-    if block is None or _DIRECTIVE.match(line):
+    if block is None or _DIRECTIVE.match(line) or block[2] == "include":
         return None
     indent, kind, said = block[1], block[2], block[3] or ""
     if kind in _RST_UNSEEN:
@@ -449,7 +448,7 @@ def _with_values(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _adoc_link(link: re.Match[str]) -> str:
-    return link[3] or f"[{link[2].partition(',window=')[0].removesuffix('^')}]({link[1]})"
+    return link[3] or link[4] or f"[{link[2].partition(',window=')[0].removesuffix('^')}]({link[1]})"
 
 
 def _adoc_macro(macro: re.Match[str]) -> str:

@@ -18,6 +18,7 @@ _GROWTH = 8  # times as long at most; deeply nested values would grow with the s
 _WRONG = 20  # more lines than objects, after which the others aren't tried
 _DEPTH = 2  # objects around a list of records
 _CARRIED = 200  # characters of a field that the objects within its object repeat
+_NEAR = 50  # fields of which one may be the text that another one has in parts
 _NAMES = 3  # of the objects around a value that its name is made of
 # A list of these on lines of their own; alone on its line, a number looks like that of a page.
 _NUMBERS = re.compile(r"\[\s*+((?:-?\d[\d.eE+-]*+|null)(?:,\s++(?:-?\d[\d.eE+-]*+|null))*+)\s*+\]")
@@ -172,7 +173,7 @@ def _is_repeated(parts: Any, fields: dict[str, Any]) -> bool:
     """Return whether the value lists the parts of a text that stands in another field, as Telegram writes it."""
     text = _joined(parts) if isinstance(parts, list) and _of_objects(parts) else ""
     beside = (each for each in fields.values() if isinstance(each, str) or (isinstance(each, list) and _is_mixed(each)))
-    return bool(text) and any(_joined(each) == text for each in beside)
+    return bool(text) and any(_joined(each) == text for each in islice(beside, _NEAR))
 
 
 def _joined(value: Any, *, links: bool = False) -> str:

@@ -536,6 +536,11 @@ def test_what_is_around_an_equation_stays_unless_it_was_hidden() -> None:
         "<p id=a><a id=a href=#a>1</a>",
         "<div style=border><pre>a</pre>",
         "<article><header><table>",
+        "at <time>8</time> ",
+        "<ul role=tablist><li role=tab>a</ul><div role=tabpanel>b</div>",
+        "<div class=noprint>a",
+        "<figure><div>a",
+        "<svg><text>ab",
     ],
 )
 def test_time_grows_with_the_size_alone(shape: str) -> None:

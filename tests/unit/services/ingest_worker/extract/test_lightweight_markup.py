@@ -390,11 +390,11 @@ def test_a_warning_of_asciidoc_is_said_as_within_a_line() -> None:
 
 def test_links_of_asciidoc_are_links() -> None:
     text = of_adoc(
-        "See https://a.example/x[the page^], link:https://b.example[b] and <<keel,The keel>>, a[0], https://c.example.\n----\nhttps://d.example[d]\n----"
+        "See https://a.example/x[the page^], link:https://b.example[b] and <<keel,The keel>> (xref:a.adoc#k[it]), a[0], https://c.example.\n----\nhttps://d.example[d]\n----"
     )
 
     assert text.startswith(
-        "See [the page](https://a.example/x), [b](https://b.example) and The keel, a[0], https://c.example."
+        "See [the page](https://a.example/x), [b](https://b.example) and The keel (it), a[0], https://c.example."
     )
     assert "https://d.example[d]" in text
 
@@ -429,9 +429,11 @@ def test_directives_of_restructuredtext_show_their_texts_alone() -> None:
         "New in 2.0",
         "The mode.",
         "The cut.",
+        "intro",
         "start(rate=40)",
         ":param rate: litres",
     ]
+    assert of_rst(".. include:: a.rst") == ".. include:: a.rst"  # else a file of nothing else is empty
     plain = "It goes on\n.. note:: within.\n\n   std::string a::b"
     assert of_rst(plain) == plain
 
