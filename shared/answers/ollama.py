@@ -67,7 +67,7 @@ class OllamaAnswers:
         if self._own_context is None:
             wait_s = min(_LOOK_S, self._timeout_s)
             try:
-                async with aclosing(OllamaServer(self._address, wait_s)) as server:
+                async with OllamaServer(self._address, wait_s) as server:
                     told = (await server.show(self.name)).model_info or {}
             except (Unavailable, TooLong):
                 return self._how.context  # asked again the next time
@@ -130,7 +130,7 @@ class OllamaAnswers:
         }
         calls: list[ToolCall] = []
         async with (
-            aclosing(OllamaServer(self._address, self._timeout_s)) as server,
+            OllamaServer(self._address, self._timeout_s) as server,
             aclosing(server.events("/api/chat", body, _Part)) as parts,
         ):
             async for part in parts:

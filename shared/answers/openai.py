@@ -83,7 +83,7 @@ class OpenAiAnswers:
             ConfigurationError: it refuses the key.
         """
         try:
-            async with aclosing(OpenAiServer(self._address, self._key, timeout_s)) as server:
+            async with OpenAiServer(self._address, self._key, timeout_s) as server:
                 await server.listed()
         except BadAnswer as error:
             if error.status in {401, 403}:
@@ -130,7 +130,7 @@ class OpenAiAnswers:
         calls: dict[int, ToolCall] = {}
         usage, cut = Usage(), False
         async with (
-            aclosing(OpenAiServer(self._address, self._key, self._timeout_s)) as server,
+            OpenAiServer(self._address, self._key, self._timeout_s) as server,
             aclosing(server.events("/chat/completions", body, _Part)) as events,
         ):
             async for event in events:

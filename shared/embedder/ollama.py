@@ -34,22 +34,12 @@ class _Embeddings(msgspec.Struct, frozen=True):
     embeddings: list[list[float]]
 
 
-class OllamaModel:
+class OllamaModel(OllamaServer):
     """An embedding model of an Ollama server. Its identity is the digest of its weights."""
 
     def __init__(self, address: OllamaAddress, timeout_s: float) -> None:
-        self._address = address
-        self._http = OllamaServer(address, timeout_s)
+        super().__init__(address, timeout_s)
         self._digest: str | None = None
-
-    @property
-    def server(self) -> str:
-        return self._address.server
-
-    @property
-    def name(self) -> str:
-        """Return the model's name, with its tag if the setting has one."""
-        return self._address.model
 
     async def describe(self) -> Served:
         """Return the model's digest, longest input and dimension; the dimension is found by embedding a word.
@@ -58,11 +48,10 @@ class OllamaModel:
             Unavailable: the server can't be reached or fails.
             ConfigurationError: the server doesn't have the model, or the model doesn't embed.
         """
-        name = self._address.model
-        digest = await self._digest_now()
+        name, digest = self.name, await self._digest_now()
         if digest is None:
             raise ConfigurationError(f"SLUICE_EMBEDDER: {self.server} has no model {name!r}; run: ollama pull {name}")
-        shown = await self._http.show(name)
+        shown = await self.show(name)
         if shown.capabilities and "embedding" not in shown.capabilities:
             raise ConfigurationError(
                 f"SLUICE_EMBEDDER: {name!r} on {self.server} is not an embedding model; "
@@ -105,16 +94,13 @@ class OllamaModel:
     async def ping(self) -> None:
         await self._digest_now()
 
-    async def close(self) -> None:
-        await self._http.aclose()
-
     async def _digest_now(self) -> str | None:
-        return next((each.digest for each in await self._http.models() if each.model == self._address.tagged), None)
+        return next((each.digest for each in await self.models() if each.model == self._address.tagged), None)
 
     async def _embeddings(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         # `truncate=False`: the vector of a truncated chunk could not be told from that of a whole one.
         body = {"model": self.name, "input": texts, "truncate": False, "keep_alive": KEEP_ALIVE}
-        return (await self._http.post("/api/embed", body, _Embeddings)).embeddings
+        return (await self.post("/api/embed", body, _Embeddings)).embeddings
 
 
 def longest_input(model_info: Mapping[str, Any], parameters: str) -> int:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import httpx
 import msgspec
@@ -169,14 +169,14 @@ class _Refusal(msgspec.Struct, frozen=True):
 class JsonServer:
     """JSON over HTTP. Every failure is `Unavailable`, or TooLong if the server refuses the input as too long."""
 
-    def __init__(self, name: str, url: str, timeout_s: float, *, variable: str = "", key: SecretStr = _NO_KEY) -> None:
+    def __init__(self, server: str, url: str, timeout_s: float, variable: str = "", key: SecretStr = _NO_KEY) -> None:
         """Take its name for error messages, and the longest wait for an answer or its next part, in seconds.
 
         Raises:
             ConfigurationError: the key of the setting `variable` is not a valid header value.
         """
-        self._name = name
-        self._url = url
+        self.server = server
+        self.url = url
         self._timeout_s = timeout_s
         self._rests_until = 0.0  # monotonic; the end of the pause that the server asked for
         self._client = client_with_key(variable, key, timeout_s)
@@ -199,35 +199,41 @@ class JsonServer:
             TooLong: the server refuses the input as too long.
         """
         self._rest()
-        with transport_named(self._name):
-            request = self._client.build_request("POST", f"{self._url}{path}", json=body)
+        with transport_named(self.server):
+            request = self._client.build_request("POST", f"{self.url}{path}", json=body)
             async with asyncio.timeout(self._timeout_s):
                 response = await self._client.send(request, stream=True)
         try:
-            with transport_named(self._name):
+            with transport_named(self.server):
                 async with asyncio.timeout(self._timeout_s):
                     await self._check(response)
             async with aclosing(_lines(response)) as lines:
                 while True:
-                    with transport_named(self._name):
+                    with transport_named(self.server):
                         async with asyncio.timeout(self._timeout_s):
                             line = await anext(lines, None)
                         if line is None:
-                            raise Unavailable(f"{self._name} ended its stream before the end of the answer")
+                            raise Unavailable(f"{self.server} ended its stream before the end of the answer")
                         if not (data := self._data(line)):
                             continue
                         if data == b"[DONE]":
                             return
                         if error := msgspec.json.decode(data, type=_Refusal).error:
-                            raise Unavailable(f"{self._name} answered: {short(_reason(error))}")
+                            raise Unavailable(f"{self.server} answered: {short(_reason(error))}")
                         decoded = msgspec.json.decode(data, type=event)
                     yield decoded
         finally:
             await response.aclose()
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     def _data(self, line: bytes) -> bytes:
         """Return the JSON of a stream's line; empty: it has none."""
@@ -235,19 +241,19 @@ class JsonServer:
 
     def _refused(self, status: int, reason: str) -> Exception:
         """Return the exception for an error status."""
-        return refusal(self._name, status, reason)
+        return refusal(self.server, status, reason)
 
     async def _answer(self, method: str, path: str, answer: type[T], **body: Any) -> T:
-        with transport_named(self._name):
+        with transport_named(self.server):
             async with asyncio.timeout(self._timeout_s):
-                response = await self._client.request(method, f"{self._url}{path}", **body)
+                response = await self._client.request(method, f"{self.url}{path}", **body)
                 await self._check(response)
             return msgspec.json.decode(response.content, type=answer)
 
     def _rest(self) -> None:
         left = self._rests_until - time.monotonic()
         if left > 0:
-            raise Unavailable(f"{self._name} asked for a pause, another {left:.0f} s of it", "rate_limited")
+            raise Unavailable(f"{self.server} asked for a pause, another {left:.0f} s of it", "rate_limited")
 
     async def _check(self, response: httpx.Response) -> None:
         if response.is_success:

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,6 +57,7 @@ class OllamaServer(JsonServer):
     def __init__(self, address: OllamaAddress, timeout_s: float) -> None:
         """Take the address, and the longest wait for an answer or its next part, in seconds."""
         super().__init__(address.server, address.url, timeout_s)
+        self.name = address.model
         self._address = address
 
     async def models(self) -> list[ListedModel]:
@@ -108,7 +108,7 @@ async def chat_model(url: str, timeout_s: float) -> str | None:
     Raises:
         Unavailable: the server didn't answer within `timeout_s`.
     """
-    async with asyncio.timeout(timeout_s), aclosing(OllamaServer(OllamaAddress(url, ""), timeout_s)) as server:
+    async with asyncio.timeout(timeout_s), OllamaServer(OllamaAddress(url, ""), timeout_s) as server:
         for listed in await server.models():
             if listed.model and "completion" in ((await server.show(listed.model)).capabilities or ()):
                 return listed.model

@@ -70,8 +70,8 @@ class OpenAiServer(JsonServer):
 
     def __init__(self, address: OpenAiAddress, key: SecretStr, timeout_s: float) -> None:
         """Take the address, a key that may be empty, and the longest wait. Raises as `JsonServer`."""
-        super().__init__(address.server, address.url, timeout_s, variable=KEY_VARIABLE, key=key)
-        self.address = address
+        super().__init__(address.server, address.url, timeout_s, KEY_VARIABLE, key)
+        self.name = address.model
 
     async def listed(self) -> ModelCard | None:
         """Return the server's list entry for the model; None if it has none.
@@ -80,7 +80,7 @@ class OpenAiServer(JsonServer):
             Unavailable: the server can't be reached, or refuses, or has no such list.
         """
         cards = (await self.get("/models", _Listed)).data or []
-        return next((card for card in cards if card.id == self.address.model), None)
+        return next((card for card in cards if card.id == self.name), None)
 
     def _data(self, line: bytes) -> bytes:
         name, _, data = line.partition(b":")

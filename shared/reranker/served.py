@@ -47,7 +47,7 @@ class RerankAddress(msgspec.Struct, frozen=True):
         return f"the reranker at {self.url}"
 
 
-class ServedReranker:
+class ServedReranker(JsonServer):
     """A cross-encoder on a server.
 
     Servers use two request shapes. `{"query", "documents"}` is tried first; a server that refuses it gets
@@ -60,23 +60,18 @@ class ServedReranker:
         Raises:
             ConfigurationError: the key is not a valid header value.
         """
-        self._address = address
-        self._timeout_s = timeout_s
+        super().__init__(address.server, address.url, timeout_s, KEY_VARIABLE, key)
+        self._model = address.model
         self._shape: Shape | None = None  # None: not known yet
-        self._server = JsonServer(address.server, address.url, timeout_s, variable=KEY_VARIABLE, key=key)
 
     async def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the score of each text. Raises Unavailable."""
         parts = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
-        with transport_named(self._address.server):
+        with transport_named(self.server):
             async with asyncio.timeout(self._timeout_s):
                 if self._shape is None and len(parts) > 1:
                     return [*await self._scored(query, parts[0]), *await self._all(query, parts[1:])]
                 return await self._all(query, parts)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._server.aclose()
 
     async def _all(self, query: str, parts: Sequence[Sequence[str]]) -> list[float]:
         found = await asyncio.gather(*(self._scored(query, part) for part in parts))
@@ -86,7 +81,7 @@ class ServedReranker:
         shapes: tuple[Shape, ...] = ("documents", "texts") if self._shape is None else (self._shape,)
         for shape in shapes:
             try:
-                scored = await self._server.post("", self._body(shape, query, texts), _ANSWER)
+                scored = await self.post("", self._body(shape, query, texts), _ANSWER)
             except TooLong as error:
                 raise BadAnswer(str(error)) from error
             except BadAnswer as error:
@@ -100,7 +95,7 @@ class ServedReranker:
 
     def _body(self, shape: Shape, query: str, texts: Sequence[str]) -> dict[str, Any]:
         passages = [text[:_LONGEST_TEXT] for text in texts]
-        named = {"model": self._address.model} if self._address.model is not None else {}
+        named = {"model": self._model} if self._model is not None else {}
         more = {"return_documents": False} if shape == "documents" else {"truncate": True}
         return {**named, "query": query[:_LONGEST_QUERY], shape: passages, **more}
 
@@ -109,7 +104,7 @@ class ServedReranker:
         scores = [found.get(index) for index in range(count)]
         if len(scored) != count or any(score is None or not math.isfinite(score) for score in scores):
             raise BadAnswer(
-                f"{self._address.server} returned {len(scored)} scores for {count} texts, or scores that are no numbers"
+                f"{self.server} returned {len(scored)} scores for {count} texts, or scores that are no numbers"
             )
         return [score for score in scores if score is not None]
 
