@@ -200,9 +200,10 @@ class JsonServer:
         """
         self._rest()
         with transport_named(self.server):
-            request = self._client.build_request("POST", f"{self.url}{path}", json=body)
+            client = self._open()
+            request = client.build_request("POST", f"{self.url}{path}", json=body)
             async with asyncio.timeout(self._timeout_s):
-                response = await self._client.send(request, stream=True)
+                response = await client.send(request, stream=True)
         try:
             with transport_named(self.server):
                 async with asyncio.timeout(self._timeout_s):
@@ -246,9 +247,15 @@ class JsonServer:
     async def _answer(self, method: str, path: str, answer: type[T], **body: Any) -> T:
         with transport_named(self.server):
             async with asyncio.timeout(self._timeout_s):
-                response = await self._client.request(method, f"{self.url}{path}", **body)
+                response = await self._open().request(method, f"{self.url}{path}", **body)
                 await self._check(response)
             return msgspec.json.decode(response.content, type=answer)
+
+    def _open(self) -> httpx.AsyncClient:
+        """Return the client. Raises Unavailable after `close`: who still asks, such as a probe, can ask again later."""
+        if self._client.is_closed:
+            raise Unavailable(f"{self.server} is not asked any more")
+        return self._client
 
     def _rest(self) -> None:
         left = self._rests_until - time.monotonic()
