@@ -16,10 +16,6 @@ log = structlog.get_logger(__name__)
 MOST_FAILURES: Final = 5  # failures in a row until the breaker opens
 
 
-class CircuitOpen(Unavailable):
-    """The service has failed too often in a row and isn't called for now."""
-
-
 class CircuitBreaker:
     """Counts a service's failures in a row. While the breaker is open, one call every few seconds is let through.
 
@@ -44,11 +40,11 @@ class CircuitBreaker:
         """Count the outcome of the call in the block; after `MOST_FAILURES` in a row, open the breaker.
 
         Raises:
-            CircuitOpen: the breaker is open; nothing is called.
+            Unavailable: the breaker is open; nothing is called.
         """
         if self.is_open:
             if self._now() < self._again_at:
-                raise CircuitOpen(
+                raise Unavailable(
                     f"{self._what} failed {self._failures} times in a row, and is tried again within "
                     f"{self._pause_s:g} s; the last failure: {self._reason}"
                 )
@@ -56,7 +52,7 @@ class CircuitBreaker:
         try:
             yield
         except Unavailable as error:
-            if not isinstance(error, CircuitOpen) and error.code != REBUILDING:
+            if error.code != REBUILDING:
                 self._count(error)
             raise
         if self.is_open:
