@@ -170,16 +170,12 @@ async def test_an_answer_packed_otherwise_than_asked_is_refused_before_it_is_unp
         await model.close()
 
 
-@pytest.mark.parametrize("kind", ["openai", "ollama", "events"])
-async def test_who_still_asks_after_the_end_finds_the_server_unavailable(kind: str) -> None:
-    address, key = OpenAiAddress("http://127.0.0.1:1/v1", "m"), SecretStr("")
-    openai, ollama = OpenAiModel(address, key, 60.0), OllamaModel(ollama_address("X", "ollama://127.0.0.1:1/m"), 60.0)
+async def test_who_still_asks_after_the_end_finds_the_server_unavailable() -> None:
+    openai = OpenAiModel(OpenAiAddress("http://127.0.0.1:1/v1", "m"), SecretStr(""), 60.0)
+    ollama = OllamaModel(ollama_address("X", "ollama://127.0.0.1:1/m"), 60.0)
     for each in (openai, ollama, openai):
         await each.close()
 
-    with pytest.raises(Unavailable, match="is not asked any more"):
-        if kind == "events":
-            async for _ in openai.events("/chat/completions", {}, dict[str, Any]):
-                pass
-        else:
-            await {"openai": openai, "ollama": ollama}[kind].ping()
+    for asked in (openai.ping(), ollama.ping(), anext(openai.events("/chat/completions", {}, dict[str, Any]))):
+        with pytest.raises(Unavailable, match="is not asked any more"):
+            await asked
