@@ -51,6 +51,7 @@ _BESIDE: Final = re.compile(
     r"(?:\Z|\s)"
 )
 _WORD: Final = re.compile(r"[^\W\d_]{2}")
+_DRAWINGS: Final = "//svg[not(ancestor::*[self::a or self::button or self::nav or self::svg or self::p or self::td])]"
 _PICTURES: Final = "|img|picture|svg|video|iframe|table|figcaption|"
 _PLAIN: Final = f"//figure[.//pre or not(.//*[contains('{_PICTURES}', concat('|', name(), '|'))])]"
 _PART: Final = 3  # of a page's words that such an element has at most
@@ -296,9 +297,7 @@ def _keep_shown(tree: "HtmlElement") -> None:
 
 def _write_drawings(tree: "HtmlElement") -> None:
     """Make a paragraph of the words of a drawing that are letters to be seen, unless it is in a link or a button."""
-    for drawing in list(islice(tree.iter("svg"), _MOST)):
-        if not {each.tag for each in drawing.iterancestors()}.isdisjoint(("a", "button", "nav", "svg", "p", "td")):
-            continue
+    for drawing in list(islice(tree.xpath(_DRAWINGS), _MOST)):
         unseen = {each for around in drawing.iter("defs", "symbol", "mask") for each in around.iter("text")}
         for line in drawing.iter("tspan"):
             if line.get("y") or line.get("dy"):
