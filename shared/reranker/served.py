@@ -35,18 +35,6 @@ class _Results(msgspec.Struct, frozen=True):
 _ANSWER: Final[Any] = _Results | list[_Scored]
 
 
-class RerankAddress(msgspec.Struct, frozen=True):
-    """An endpoint, and the model to name in requests; None if the endpoint has only one."""
-
-    url: str
-    model: str | None = None
-
-    @property
-    def server(self) -> str:
-        """Return the server's name for error messages."""
-        return f"the reranker at {self.url}"
-
-
 class ServedReranker(JsonServer):
     """A cross-encoder on a server.
 
@@ -54,14 +42,15 @@ class ServedReranker(JsonServer):
     `{"query", "texts"}`. The shape that works is remembered.
     """
 
-    def __init__(self, address: RerankAddress, key: SecretStr, timeout_s: float) -> None:
-        """Take the address, a key that may be empty, and the longest wait for all scores of a search, in seconds.
+    def __init__(self, address: httpx.URL, key: SecretStr, timeout_s: float) -> None:
+        """Take what `rerank_address` gives, a key that may be empty, and the seconds that a search may take.
 
         Raises:
             ConfigurationError: the key is not a valid header value.
         """
-        super().__init__(address.server, address.url, timeout_s, KEY_VARIABLE, key)
-        self._model = address.model
+        url = str(address.copy_with(query=None))
+        super().__init__(f"the reranker at {url}", url, timeout_s, KEY_VARIABLE, key)
+        self._model = address.params.get("model")  # to name in requests; without one, the endpoint has only one
         self._shape: Shape | None = None  # None: not known yet
 
     async def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
@@ -95,7 +84,7 @@ class ServedReranker(JsonServer):
 
     def _body(self, shape: Shape, query: str, texts: Sequence[str]) -> dict[str, Any]:
         passages = [text[:_LONGEST_TEXT] for text in texts]
-        named = {"model": self._model} if self._model is not None else {}
+        named = {"model": self._model} if self._model else {}
         more = {"return_documents": False} if shape == "documents" else {"truncate": True}
         return {**named, "query": query[:_LONGEST_QUERY], shape: passages, **more}
 
@@ -109,7 +98,7 @@ class ServedReranker(JsonServer):
         return [score for score in scores if score is not None]
 
 
-def rerank_address(variable: str, value: str) -> RerankAddress:
+def rerank_address(variable: str, value: str) -> httpx.URL:
     """Return the address in `http://host:port/rerank?model=name`; only the model is optional.
 
     Raises:
@@ -128,7 +117,7 @@ def rerank_address(variable: str, value: str) -> RerankAddress:
         raise ConfigurationError(f"{variable}={value}: {url.port} is not a port")
     if url.path in ("", "/"):
         raise ConfigurationError(f"{variable}={value} must have the endpoint's path, as in {example}")
-    return RerankAddress(str(url.copy_with(query=None)), url.params.get("model") or None)
+    return url
 
 
 def open_reranker(setting: str, key: SecretStr, timeout_s: float) -> Reranker | None:
