@@ -38,7 +38,7 @@ ERRORS = {
 }  # in binary sheets
 # An address that is computed is none
 _LINKING = re.compile(
-    _PREFIX + rb"f(?:\s[^<>]{0,999}+)?>HYPERLINK\((?:\"|&quot;)((?:[^\"&<>\s]|&amp;){1,2000}+)(?:\"|&quot;)[,;)]"
+    _PREFIX + rb"f(?:\s[^<>]{0,999}+)?>HYPERLINK\((?:\"|&quot;)((?:[^\"&<>\s]|&amp;){1,2000}+)(?:\"|&quot;)\s?[,;)]"
 )
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _COLUMNS = 16_384

@@ -132,6 +132,7 @@ def test_a_link_that_declares_its_own_namespace_is_one() -> None:
     ("asked", "shown"),
     [
         ('"https://e.org/a.pdf","Docs"', "[Docs](https://e.org/a.pdf)"),
+        ('"https://e.org/a.pdf" ; "Docs"', "[Docs](https://e.org/a.pdf)"),
         ('"https://e.org/a?x=1&amp;y=2","Docs"', "[Docs](https://e.org/a?x=1&y=2)"),
         ('"https://e.org/"&amp;A5,"Docs"', "Docs"),  # computed
     ],
