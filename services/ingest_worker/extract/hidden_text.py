@@ -11,6 +11,7 @@ _FILLED: Final = (0, 4)
 _WHITE: Final = 250  # of 255; paler can't be told from paper
 _SAMPLED: Final = (0.1, 0.5, 0.9)  # places along a piece: start, middle and end
 _THICK: Final = 4.0  # points; text may stand on a line that is drawn so
+_LONGEST_SIDE: Final = 2_000  # pixels
 _MOST_BOXES: Final = 500  # of a page behind its text; more are a drawing
 
 
@@ -47,6 +48,9 @@ def drop_hidden_text(page: Any) -> bool:
         )
         if top > bottom and not shows:  # a blank has no height
             hidden[at] = piece, in_white
+    if any(in_white for _, in_white in hidden.values()) and _may_have_patterns(page):
+        pixels = _Pixels(page)
+        hidden = {at: each for at, each in hidden.items() if not (each[1] and pixels.are_coloured(bounds(each[0])))}
     if not all(in_white for _, in_white in hidden.values()) and not _shows_text(page, hidden):
         hidden = {at: each for at, each in hidden.items() if each[1]}  # letters drawn as shapes have their text so
     for piece, _ in hidden.values():
@@ -89,6 +93,51 @@ def _boxes(page: Any) -> list[_Box] | None:
         if len(found) > _MOST_BOXES:
             return None
     return found
+
+
+def _may_have_patterns(page: Any) -> bool:
+    """Return whether a path is filled with white: of a pattern, as browsers draw gradients, pdfium says so, too."""
+    colour, fill, stroke = _Colour(), ctypes.c_int(), ctypes.c_int()
+    for each in drawn(page):
+        if each.kind == pdfium.FPDF_PAGEOBJ_PATH and colour.is_white(each.handle):
+            pdfium.FPDFPath_GetDrawMode(each.handle, fill, stroke)
+            if fill.value:
+                return True
+    return False
+
+
+class _Pixels:
+    """A page as it is drawn, in grey, with a pixel for each point, or fewer of a larger one."""
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        self._size = width, height = tuple(
+            min(max(1, round(give(page.raw))), _LONGEST_SIDE)
+            for give in (pdfium.FPDF_GetPageWidthF, pdfium.FPDF_GetPageHeightF)
+        )
+        bitmap = pdfium.FPDFBitmap_CreateEx(width, height, pdfium.FPDFBitmap_Gray, None, 0)
+        try:
+            pdfium.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, 0xFFFFFFFF)
+            pdfium.FPDF_RenderPageBitmap(bitmap, page.raw, 0, 0, width, height, 0, 0)
+            self._stride = pdfium.FPDFBitmap_GetStride(bitmap)
+            self._grey = ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), self._stride * height)
+        finally:
+            pdfium.FPDFBitmap_Destroy(bitmap)
+
+    def are_coloured(self, place: tuple[float, float, float, float]) -> bool:
+        """Return whether most of a place on the page isn't white: text in white on it can be read."""
+        left, bottom, right, top = place
+        (x, y), (to_x, to_y) = sorted(map(self._pixel, (left, right), (bottom, top)))
+        y, to_y = sorted((y, to_y))
+        rows = (self._grey[self._stride * row + x : self._stride * row + to_x + 1] for row in range(y, to_y + 1))
+        found = b"".join(rows)
+        return 2 * sum(grey < _WHITE for grey in found) > len(found)
+
+    def _pixel(self, x: float, y: float) -> tuple[int, int]:
+        across, down = ctypes.c_int(), ctypes.c_int()
+        pdfium.FPDF_PageToDevice(self._page.raw, 0, 0, *self._size, 0, x, y, across, down)
+        width, height = self._size
+        return min(max(0, across.value), width - 1), min(max(0, down.value), height - 1)
 
 
 class _Colour:

@@ -4,7 +4,7 @@ from typing import cast
 import pytest
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, StreamObject
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, StreamObject, read_object
 
 from services.ingest_worker.extract import Extraction, Hints, extract
 from tests.selection import CI_ONLY
@@ -31,6 +31,33 @@ def test_text_that_nobody_can_see_is_left_out_with_a_note(lines: str) -> None:
     assert read.text.startswith("Line 0")
     assert "well" not in read.text
     assert [(note.code, note.place) for note in read.notes] == [("hidden", "page 1")]
+
+
+def _on_a_gradient(lines: str, turn: int) -> bytes:
+    """Return a page on which the pattern /P1 goes from a dark colour to another."""
+    drawn = a_drawn_pdf([(72, 700 - 14 * at, f"Line {at} of the report.") for at in range(9)], lines=lines, turn=turn)
+    writer = PdfWriter(PdfReader(io.BytesIO(drawn)))
+    resources = cast("DictionaryObject", writer.pages[0]["/Resources"].get_object())
+    pattern = """<< /P1 << /PatternType 2 /Shading << /ShadingType 2 /ColorSpace /DeviceRGB /Coords [60 0 360 0]
+        /Extend [true true] /Function << /FunctionType 2 /Domain [0 1] /C0 [0 0 0.2] /C1 [0 0.3 0.6] /N 1 >> >> >> >>"""
+    resources[NameObject("/Pattern")] = read_object(io.BytesIO(pattern.encode()), None)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("turn", [0, 90])
+@pytest.mark.parametrize(
+    ("behind", "shown"),
+    [
+        ("/Pattern cs /P1 scn 60 390 300 40 re f", True),
+        ("/Pattern cs /P1 scn 60 590 300 40 re f", False),
+        ("1 1 1 rg 60 390 300 40 re f", False),
+    ],
+    ids=["a gradient", "a gradient elsewhere", "white"],
+)
+def test_white_text_on_a_gradient_is_read(behind: str, shown: bool, turn: int) -> None:
+    assert ("well" in _read(_on_a_gradient(f"q {behind} Q {_WHITE}", turn)).text) is shown
 
 
 def _in_a_form(drawn: str) -> bytes:
