@@ -10,6 +10,7 @@ from services.ingest_worker.extract.table_header import (
     LOOK_AHEAD,
     Covered,
     Figure,
+    Name,
     begins_with_data,
     find_header,
     is_figure,
@@ -40,7 +41,9 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
     they are; blank cells and rows are left out. Nor does it stay where columns of figures have as many words, and no
     row has as many cells as it.
     """
-    spaced = ([cell if isinstance(cell, Covered | Figure) else " ".join(cell.split()) for cell in row] for row in rows)
+    spaced = (
+        [cell if isinstance(cell, Covered | Figure | Name) else " ".join(cell.split()) for cell in row] for row in rows
+    )
     return "\n\n".join(_labelled(spaced))
 
 

@@ -11,14 +11,14 @@ from zipfile import ZipFile
 from services.ingest_worker.extract.archive import ADDRESS, addresses, part, related, root_of
 from services.ingest_worker.extract.format_types import Hints
 from services.ingest_worker.extract.number_formats import BUILT_IN, NumberFormat, number_format
-from services.ingest_worker.extract.safe_xml import whole
+from services.ingest_worker.extract.safe_xml import attribute, whole
 from services.ingest_worker.extract.sparse_sheets import ROW, Ranks, column_number, records
 
 _PREFIX = rb"<(?:\w{1,20}:)?"
 # What a view is made of: elements with their attributes; of a cell, its formula and how its value begins.
 _ELEMENT = re.compile(
     _PREFIX
-    + rb"(row|col|c|autoFilter|hyperlink)(\s[^<>]{0,3000})>(?:\s{0,99}("
+    + rb"(row|col|c|hyperlink)(\s[^<>]{0,3000})>(?:\s{0,99}("
     + _PREFIX
     + rb"f(?:\s[^<>]{0,999})?(?:/>|>[^<]{0,9000}</(?:\w{1,20}:)?f>)))?(?:\s{0,99}"
     + _PREFIX
@@ -26,6 +26,8 @@ _ELEMENT = re.compile(
 )
 _SIGNS = (b"<f", b":f", b"hidden=", b'ht="0"', b'width="0"')  # of a sheet that has any of that
 _ATTRIBUTE = re.compile(r"\s(?!xmlns:)(?:\w{1,20}:)?(\w{1,20})=[\"']([^\"']{1,200})")
+_FILTER = re.compile(rb"[<:]autoFilter\s(?:[^<>]*\s)?ref=\"([A-Z0-9:]{1,30})\"")
+_FROZEN = re.compile(rb"[<:]pane\s(?=[^<>]*\sstate=\"frozen)(?:[^<>]*\s)?ySplit=\"(\d{1,3})\"")
 _RANGE = re.compile(r"[A-Z]{1,3}([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})")
 ERRORS = {
     0: "#NULL!",
@@ -55,6 +57,7 @@ class SheetView(NamedTuple):
     formulas: int = 0  # without a stored value
     beside: Mapping[int, Mapping[int, str]] = MappingProxyType({})  # addresses and errors by row and column
     merged: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()  # first and last cells, where the library has none
+    heads: frozenset[int] = frozenset()  # rows that the file marks as the names of columns
 
 
 def number_formats(archive: ZipFile, book: str, hints: Hints) -> dict[int, NumberFormat]:
@@ -87,7 +90,14 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
     formats, beside = defaultdict[int, dict[int, NumberFormat]](dict), defaultdict[int, dict[int, str]](dict)
     rows: list[tuple[int, bool, int]] = []
     columns: list[tuple[int, int, bool, int]] = []
-    filtered = list(_filtered(archive, path, hints))
+    tables = [*_tables(archive, path, hints)]
+    filters = [each[1].decode() for each in _FILTER.finditer(sheet)]
+    heads = {
+        int(ends[1]) - 1
+        for each in [*filters, *(ref for ref, headed, _ in tables if headed)]
+        if (ends := _RANGE.fullmatch(each))
+    }
+    heads.update(int(frozen[1]) - 1 for frozen in _FROZEN.finditer(sheet))
     formulas = 0
     for found in _ELEMENT.finditer(sheet) if styles or targets or any(sign in sheet for sign in _SIGNS) else ():
         about = dict(_ATTRIBUTE.findall(found[2].decode("utf-8", "replace")))
@@ -100,8 +110,6 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
             case b"col":
                 first, last = (whole(about.get(name)) - 1 for name in ("min", "max"))
                 columns.append((first, last, hidden or about.get("width") == "0", level))
-            case b"autoFilter":
-                filtered.append(about.get("ref", ""))
             case b"hyperlink" if about.get("id") in targets:
                 beside[row].setdefault(column, targets[about["id"]])
             case b"c":
@@ -112,16 +120,23 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
                 address = link[1].replace(b"&amp;", b"&").decode("utf-8", "replace") if link else ""
                 if about.get("t") != "e" and ADDRESS.fullmatch(address):
                     beside[row][column] = address
-    ranges = [range(int(ends[1]) - 1, int(ends[2])) for each in filtered if (ends := _RANGE.fullmatch(each))]
+    ranges = [
+        range(int(ends[1]) - 1, int(ends[2]))
+        for each in [*filters, *(table[2] for table in tables)]
+        if (ends := _RANGE.fullmatch(each))
+    ]
     shown = [(row, hidden and not any(row in each for each in ranges), level) for row, hidden, level in rows]
-    return hidden_parts(shown, columns, filtered=False)._replace(formats=formats, formulas=formulas, beside=beside)
+    return hidden_parts(shown, columns, filtered=False)._replace(
+        formats=formats, formulas=formulas, beside=beside, heads=frozenset(heads)
+    )
 
 
-def _filtered(archive: ZipFile, path: str, hints: Hints) -> Iterator[str]:
-    """Yield the ranges of a sheet's tables that have a filter."""
+def _tables(archive: ZipFile, path: str, hints: Hints) -> Iterator[tuple[str, bool, str]]:
+    """Yield the range of each table of a sheet, whether it has a header, and the range of its filter, or ''."""
     for kind, table in related(archive, path, hints).values():
         root = root_of(archive, table, hints) if kind == "table" else None
-        yield from () if root is None else (each.get("ref", "") for each in root.iter("{*}autoFilter"))
+        if root is not None:
+            yield root.get("ref", ""), root.get("headerRowCount") != "0", attribute(root.find("{*}autoFilter"), "ref")
 
 
 def moved(view: SheetView, ranks: Ranks) -> SheetView:
@@ -133,6 +148,7 @@ def moved(view: SheetView, ranks: Ranks) -> SheetView:
         hidden_columns=frozenset(columns[column] for column in view.hidden_columns if column in columns),
         formulas=view.formulas,
         beside=_moved_values(view.beside, rows, columns),
+        heads=frozenset(rows[row] for row in view.heads if row in rows),
     )
 
 

@@ -15,7 +15,7 @@ from services.ingest_worker.extract.format_types import Extraction, Hints, as_pa
 from services.ingest_worker.extract.html_markdown import cell_text
 from services.ingest_worker.extract.rows import REPEATED, labelled, number, row_label
 from services.ingest_worker.extract.sheet_views import SheetView
-from services.ingest_worker.extract.table_header import Covered, Figure
+from services.ingest_worker.extract.table_header import Covered, Figure, Name
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -102,7 +102,8 @@ def shown_rows(
 ) -> Iterator[list[str]]:
     """Yield the rows, blank or of one width, without what is hidden; `left` columns are before theirs."""
     hidden = view.hidden_columns
-    for at, cells in enumerate(_filled(rows, view, left)):
+    filled = enumerate(_filled(rows, view, left))
+    for at, cells in ((at, _names(cells) if at in view.heads else cells) for at, cells in filled):
         if at in view.hidden_rows:
             left_out.rows += any(cells)
         elif hidden:
@@ -135,6 +136,10 @@ def _filled(rows: Iterable[Sequence[object]], view: SheetView, left: int) -> Ite
             else:
                 cells[column] = cells[column] or Covered(value)
         yield cells
+
+
+def _names(cells: Iterable[str]) -> list[str]:
+    return [cell if isinstance(cell, Covered) else Name(" ".join(cell.split())) for cell in cells]
 
 
 def _apart(ranges: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:

@@ -51,9 +51,22 @@ class Figure(str):
     __slots__ = ()
 
 
+class Name(str):
+    """A cell of a row that the file marks as the names of the columns."""
+
+    __slots__ = ()
+
+
 def own(cells: Iterable[str]) -> list[str]:
     """Return the cells that are neither blank nor repeated from a merged cell."""
     return [cell for cell in cells if cell and not isinstance(cell, Covered)]
+
+
+def is_marked(cells: Sequence[str]) -> bool:
+    """Return whether the file marks the row as the names of columns; not a title, a form or sums that it marks, too."""
+    labels = {_is_label(cell) for cell in own(cells)}
+    named = len(own(cells)) > 1 and any(isinstance(cell, Name) for cell in cells)
+    return named and len(labels) == 1 and not any(map(is_value, cells))
 
 
 def is_figure(cell: str) -> bool:
@@ -72,6 +85,8 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
     Rows above it have fewer cells, or are a form: a title, a date, a list of properties.
     """
     widest, form = 0, False
+    if (marked := _marked_header(rows)) is not None:
+        return marked
     if _is_list_of_properties(rows) or _has_form_beside(rows):
         return None
     for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]):
@@ -90,6 +105,19 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
             return None
         widest = max(widest, width)
     return None
+
+
+def _marked_header(rows: Sequence[Sequence[str]]) -> Header | None:
+    at = next((at for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]) if is_marked(cells)), None)
+    if at is None:
+        return None
+    for deep in (2, 3):
+        names = of_rows(rows[at + 1 - deep : at + 1]) if deep <= at + 1 else None
+        if names is not None:
+            return Header(at + 1 - deep, deep, names)
+    # Where a row as wide stands above, the mark takes in the first values.
+    narrower = all(len(own(cells)) < len(own(rows[at])) for cells in rows[:at])
+    return Header(at, 1, list(rows[at])) if narrower else None
 
 
 def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
@@ -259,6 +287,8 @@ def is_preamble(rows: Sequence[Sequence[str]], following: Sequence[Sequence[str]
 
     A property below the first has a usual name, too.
     """
+    if any(map(is_marked, rows[:_CANDIDATES])):
+        return False
     width = max(map(len, map(own, rows)))
     values = [own(cells)[1] for cells in rows if len(own(cells)) > 1]
     wider = bool(following) and width <= 3 < len(own(following[0])) and len(rows) <= _CANDIDATES

@@ -24,6 +24,7 @@ _TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 # What only some files have; the others aren't looked at a second time.
 _SIGN = re.compile(
     rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula=|<text:a\s|-spanned=\"(?!1\")"
+    rb"|<table:table-header-rows|display-filter-buttons=\"true"
 )
 _FAR = re.compile(rb"number-rows-repeated=\"\d{5,}")
 _BEHIND = re.compile(_FAR.pattern + rb"|value-type=|</table:table>")
@@ -31,6 +32,8 @@ _SHOWN = re.compile(r"([^\d]{0,20})([\d.,'\s]{1,60}?)([^\d]{0,20})")
 _MOST = 1_000  # repetitions of a cell or row that are looked at
 _MOST_ROWS = 100  # of a row with a number in it
 _ROWS, _COLUMNS = 1_048_576, 16_384  # of the largest sheet
+_PLACE = re.compile(r"\$?(.{1,200}?)\.\$?[A-Z]{1,3}\$?(\d{1,7}):")  # where a range begins
+_BUTTONS, _HEADED = f"{TABLE}display-filter-buttons", f"{TABLE}contains-header"
 _GROUPS = ("table-row-group", "table-column-group")
 _NUMBERS = ("float", "percentage", "currency")
 
@@ -76,7 +79,13 @@ def _moved_together(content: bytes) -> bytes:
 def _views(content: bytes) -> dict[str, SheetView]:
     root = parsed(content)
     tables = () if root is None else root.iterfind("{*}body/{*}spreadsheet/{*}table")
-    return {table.get(f"{TABLE}name", ""): _view(table) for table in tables}
+    views = {table.get(f"{TABLE}name", ""): _view(table) for table in tables}
+    for each in () if root is None else root.iter(f"{TABLE}database-range"):
+        found = _PLACE.match(each.get(f"{TABLE}target-range-address", ""))
+        name = found[1].strip("'").replace("''", "'") if found else ""
+        if found and name in views and each.get(_BUTTONS) == "true" and each.get(_HEADED) != "false":
+            views[name] = views[name]._replace(heads=views[name].heads | {int(found[2]) - 1})
+    return views
 
 
 def _view(table: "_Element") -> SheetView:
@@ -85,12 +94,13 @@ def _view(table: "_Element") -> SheetView:
     formats: dict[int, dict[int, NumberFormat]] = {}
     beside: dict[int, dict[int, str]] = {}
     merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    heads = frozenset[int]()
     formulas = at = column = 0
     by_column = cache(_by_column)  # the rows of a sheet are mostly alike
     for each in table.iter(f"{TABLE}table-column", f"{TABLE}table-row"):
         parent = each.getparent()
-        folded = parent is not None and tag(parent) in _GROUPS
-        hidden = each.get(f"{TABLE}visibility") == "collapse" and not folded
+        within = "" if parent is None else tag(parent)
+        hidden = each.get(f"{TABLE}visibility") == "collapse" and within not in _GROUPS
         if tag(each) == "table-column":
             count = _count(each, "columns")
             if hidden:
@@ -98,6 +108,7 @@ def _view(table: "_Element") -> SheetView:
             column += count
             continue
         count = _count(each, "rows")
+        heads = frozenset({at}) if within == "table-header-rows" else heads
         if hidden:
             hidden_rows.update(range(at, min(at + min(count, _MOST), _ROWS)))
         shapes: list[tuple[range, NumberFormat]] = []
@@ -112,7 +123,7 @@ def _view(table: "_Element") -> SheetView:
         if shapes:
             formats |= dict.fromkeys(range(at, at + min(count, _MOST_ROWS)), by_column(tuple(shapes)))
         at += count
-    return SheetView(formats, frozenset(hidden_rows), frozenset(hidden_columns), formulas, beside, merged)
+    return SheetView(formats, frozenset(hidden_rows), frozenset(hidden_columns), formulas, beside, merged, heads)
 
 
 def _by_column(shapes: tuple[tuple[range, NumberFormat], ...]) -> dict[int, NumberFormat]:
@@ -173,5 +184,5 @@ FORMAT = Format(
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
     libraries=("lxml", "python-calamine"),
-    revision=8,
+    revision=9,
 )

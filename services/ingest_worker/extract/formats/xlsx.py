@@ -7,18 +7,19 @@ from zipfile import ZipFile
 import msgspec
 
 from services.ingest_worker.extract import sheets
-from services.ingest_worker.extract.archive import drawn, names, opened, packed, part, properties, related
+from services.ingest_worker.extract.archive import drawn, names, opened, packed, part, properties, related, root_of
 from services.ingest_worker.extract.drawings import shapes
 from services.ingest_worker.extract.embedded_files import embedded, within
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.part_names import declares, usually_named
-from services.ingest_worker.extract.safe_xml import parsed, reference
+from services.ingest_worker.extract.safe_xml import parsed, reference, whole, words
 from services.ingest_worker.extract.sheet_views import SheetView, binary_view, moved, number_formats, sheet_view
 from services.ingest_worker.extract.sparse_sheets import FAR, Ranks, moved_together, records
 from shared.contracts import Note
 
 _BOOKS = ("xl/workbook.xml", "xl/workbook.bin")
 _Listed = list[tuple[str, str]]  # name and path of each sheet
+_ROWS = re.compile(r"!\$\d{1,7}:\$(\d{1,7})$")
 _SHEET = 156  # kind of the records that name the sheets of a binary workbook
 _MAIN = re.compile(rb"(?:spreadsheetml|ms-excel)\.[\w.]{1,60}\.main\+xml")
 # The library leaves out cells with usual errors, and for others refuses the whole sheet.
@@ -60,12 +61,27 @@ def read(data: bytes, hints: Hints) -> Extraction:
 def _views(archive: ZipFile, listed: _Listed, ranks: Mapping[str, Ranks], hints: Hints) -> dict[str, SheetView]:
     """Return the views of the sheets by name, at the places that their cells have now."""
     styles = number_formats(archive, _BOOKS[0], hints)
+    repeated = _repeated(archive, hints)
     views: dict[str, SheetView] = {}
     for name, path in listed:
         binary = path.endswith(".bin")
         view = binary_view(part(archive, path, hints)) if binary else sheet_view(archive, path, styles, hints)
+        view = view._replace(heads=view.heads | repeated.get(name, frozenset()))
         views[name] = moved(view, ranks[path]) if path in ranks else view
     return views
+
+
+def _repeated(archive: ZipFile, hints: Hints) -> dict[str, frozenset[int]]:
+    """Return the last of the rows that are printed on each page, by the name of their sheet."""
+    book = root_of(archive, _BOOKS[0], hints)
+    names = [] if book is None else [each.get("name", "") for each in book.iterfind("{*}sheets/{*}sheet")]
+    defined = () if book is None else book.iterfind("{*}definedNames/{*}definedName")
+    return {
+        names[at]: frozenset({int(rows[1]) - 1})
+        for each in defined
+        if each.get("name") == "_xlnm.Print_Titles" and (rows := _ROWS.search(words(each)))
+        if (at := whole(each.get("localSheetId"), -1)) in range(len(names))
+    }
 
 
 def _sheets(archive: ZipFile, hints: Hints) -> _Listed:
@@ -120,5 +136,5 @@ FORMAT = Format(
     read=read,
     begins=b"PK",
     libraries=("lxml", "python-calamine"),
-    revision=11,
+    revision=12,
 )

@@ -142,3 +142,74 @@ def test_a_formula_that_links_has_its_address(tag: str, asked: str, shown: str) 
     row = f'<row r="2"><c r="A2" t="inlineStr"><is><t>North</t></is></c>{cell}</row>'
 
     assert _read(_sheet(_line(1, "Quay", "File") + row)).text.split("\n\n")[-1] == f"Quay: North; File: {shown}"
+
+
+_CREW = [["Duty", "Bosun", "Deck"], ["Cook", "Anna", "Lower"], ["Guard", "Olof", "Upper"], ["Cleaner", "Mia", "Middle"]]
+_PANE = '<sheetViews><sheetView><pane ySplit="{}" topLeftCell="A2" state="frozen"/></sheetView></sheetViews>'
+
+
+@pytest.mark.parametrize(
+    ("above", "before", "after", "headed"),
+    [
+        ([], "", "", False),
+        ([], "", '<autoFilter ref="A1:C4"/>', True),
+        ([["Roster"]], "", '<autoFilter ref="A2:C5"/>', True),
+        ([], _PANE.format(1), "", True),
+        ([["Roster"]], _PANE.format(1), "", False),  # a title stays where one scrolls
+        ([], _PANE.format(1).replace("frozen", "split"), "", False),
+        ([], _PANE.format(2), "", False),  # so does the first row of values
+        ([["Ship:", "Auk"]], _PANE.format(1), "", False),  # so does a form
+    ],
+)
+def test_a_row_that_a_filter_or_a_frozen_pane_marks_is_the_header(
+    above: list[list[str]], before: str, after: str, headed: bool
+) -> None:
+    rows = "".join(_line(at, *cells) for at, cells in enumerate([*above, *_CREW], 1))
+
+    text = _read(_sheet(rows, before, after)).text
+
+    assert ("Duty: Guard; Bosun: Olof; Deck: Upper" in text) is headed
+    assert ("Guard | Olof | Upper" in text) is not headed
+
+
+def test_sums_in_a_frozen_row_are_no_names_and_a_filter_below_groups_keeps_them() -> None:
+    sums: list[list[str | float]] = [
+        ["Quay", "Oulu", "Kemi"],
+        ["all", 7.0, 9.0],
+        ["East", 3.0, 4.0],
+        ["West", 4.0, 5.0],
+    ]
+    groups: list[list[str | float]] = [
+        ["", "Oulu", "", "Kemi", ""],
+        ["Quay", "in", "out", "in", "out"],
+        ["East", "a", "b", "c", "d"],
+    ]
+    texts = [
+        _read(_sheet("".join(_line(at, *cells) for at, cells in enumerate(rows, 1)), before, after)).text
+        for rows, before, after in ((sums, _PANE.format(2), ""), (groups, "", '<autoFilter ref="A2:E3"/>'))
+    ]
+
+    assert "Quay: East; Oulu: 3; Kemi: 4" in texts[0]
+    assert "Quay: East; Oulu in: a; Oulu out: b; Kemi in: c; Kemi out: d" in texts[1]
+
+
+@pytest.mark.parametrize(("count", "headed"), [("", True), ('headerRowCount="0"', False)])
+def test_the_first_row_of_a_table_is_its_header_unless_it_has_none(count: str, headed: bool) -> None:
+    parts = parts_of(_sheet("".join(_line(at, *cells) for at, cells in enumerate(_CREW, 1))))
+    relation = f"{_OFFICE}/officeDocument/2006/relationships/table"
+    link = f'<Relationships><Relationship Id="t" Type="{relation}" Target="t.xml"/></Relationships>'
+
+    text = _read(a_zip(parts | {"xl/_rels/sheet1.xml.rels": link, "xl/t.xml": f'<table ref="A1:C4" {count}/>'})).text
+
+    assert ("Duty: Guard; Bosun: Olof; Deck: Upper" in text) is headed
+
+
+@pytest.mark.parametrize(("rows", "headed"), [("$1:$1", True), ("$A:$B,Ducks!$1:$1", True), ("$A:$B", False)])
+def test_the_rows_printed_on_each_page_end_in_the_header(rows: str, headed: bool) -> None:
+    parts = parts_of(_sheet("".join(_line(at, *cells) for at, cells in enumerate(_CREW, 1))))
+    name = f'<definedName name="_xlnm.Print_Titles" localSheetId="0">Ducks!{rows}</definedName>'
+    book = parts["xl/workbook.xml"].decode().replace("</workbook>", f"<definedNames>{name}</definedNames></workbook>")
+
+    text = _read(a_zip(parts | {"xl/workbook.xml": book})).text
+
+    assert ("Duty: Guard; Bosun: Olof; Deck: Upper" in text) is headed

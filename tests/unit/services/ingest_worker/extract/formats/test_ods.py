@@ -170,3 +170,28 @@ def test_a_value_that_is_an_error_is_shown() -> None:
     row = f'<table:table table:name="Ducks"><table:table-row>{name}{cells}</table:table-row></table:table>'
 
     assert _read(an_opendocument("spreadsheet", row), "a.ods").text == "# Ducks\n\nKai | #N/A"
+
+
+_FILTERED = '<table:database-range table:target-range-address="{}.A1:{}.C4" table:display-filter-buttons="true" {}/>'
+
+
+@pytest.mark.parametrize(
+    ("marks", "ranges", "headed"),
+    [
+        ("", "", False),
+        ("table:table-header-rows", "", True),
+        ("", _FILTERED.format("Ducks", "Ducks", ""), True),
+        ("", _FILTERED.format("$'Ducks'", "$'Ducks'", 'table:contains-header="false"'), False),
+        ("", _FILTERED.format("Other", "Other", ""), False),
+    ],
+)
+def test_a_row_that_repeats_on_each_page_or_has_a_filter_is_the_header(marks: str, ranges: str, headed: bool) -> None:
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'.format
+    crew = [("Duty", "Bosun", "Deck"), ("Cook", "Anna", "Lower"), ("Guard", "Olof", "Upper"), ("Rower", "Mia", "Lower")]
+    first, *rows = ("<table:table-row>" + "".join(map(cell, cells)) + "</table:table-row>" for cells in crew)
+    body = "".join([f"<{marks}>{first}</{marks}>" if marks else first, *rows])
+    more = f"<table:database-ranges>{ranges}</table:database-ranges>"
+
+    read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Ducks">{body}</table:table>{more}'), "a.ods")
+
+    assert ("Duty: Guard; Bosun: Olof; Deck: Upper" in read.text) is headed
