@@ -3,6 +3,7 @@
 import datetime as dt
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from services.ingest_worker.extract.equations import equation
@@ -31,7 +32,7 @@ _MEANT = 10  # decimals, with the point
 _LITERAL = re.compile(r"\"[^\"]*+\"|\[[^\[\]]*+\]|\\.")  # of a number's format
 _DATED = re.compile(r"(?i)[yd]|mmm")
 _DAY_0, _LAST_DAY, _DAYS_TO_1904 = dt.datetime.fromordinal(693_594), 2_958_466, 1462  # dates are counted in days
-_CACHES = ("{*}lvl", "{*}strCache", "{*}numCache", "{*}strLit", "{*}numLit")
+_CACHES = ("{*}strCache", "{*}numCache", "{*}strLit", "{*}numLit")
 _POINTS = 1_000  # points of a chart; a chart with more is a curve, useless as a table
 
 
@@ -213,10 +214,22 @@ def _values(categories: tuple[str, ...], columns: list[tuple[str, list[str]]]) -
 
 
 def _points(*sources: "_Element | None") -> list[str]:
-    """Return the points of the first source that exists, ordered by index; of several levels, the innermost."""
-    found: dict[int, str] = {}
+    """Return the points of the first source that exists, ordered by index, each with the names of its groups."""
     source = next((each for each in sources if each is not None), None)
-    cache = None if source is None else next(source.iter(*_CACHES), None)
+    caches: list[_Element | None] = (
+        [] if source is None else [*source.iter("{*}lvl")] or [*islice(source.iter(*_CACHES), 1)]
+    )
+    points, *groups = map(_ordered, caches or [None])
+    for names in groups:  # each name stands once, at the first point of its group
+        name = ""
+        for at, point in enumerate(points):
+            name = (names[at] if at < len(names) else "") or name
+            points[at] = f"{name} {point}".strip()
+    return points
+
+
+def _ordered(cache: "_Element | None") -> list[str]:
+    found: dict[int, str] = {}
     code = "" if cache is None else cache.findtext("{*}formatCode", "")
     later = _DAYS_TO_1904 if cache is not None and attribute(cache.getroottree().find("{*}date1904")) in _ON else 0
     for point in () if cache is None else cache.iterfind("{*}pt"):

@@ -290,6 +290,21 @@ def test_a_number_in_a_chart_is_shown_as_its_format_says(code: str, stored: str,
         assert later in _read(a_docx(body, chart=f"<w:date1904 w:val='1'/>{series}")).text
 
 
+def test_each_category_of_a_chart_has_the_names_of_its_groups() -> None:
+    def level(points: dict[int, str]) -> str:
+        listed = (f"<w:pt idx='{at}'><w:v>{name}</w:v></w:pt>" for at, name in points.items())
+        return f"<w:lvl>{''.join(listed)}</w:lvl>"
+
+    levels = level({0: "Q1", 1: "Q2", 2: "Q1", 4: "Q3"}) + level({0: "2023", 2: "2024"}) + level({2: "North"})
+    cache = f"<w:multiLvlStrRef><w:multiLvlStrCache>{levels}</w:multiLvlStrCache></w:multiLvlStrRef>"
+    series = f"<w:ser><w:tx><w:v>Low</w:v></w:tx><w:cat>{cache}</w:cat></w:ser>"
+
+    text = _read(a_docx("<w:p><w:r><w:chart r:id='chart'/></w:r></w:p>", chart=series)).text
+
+    rows = ["2023 Q1", "2023 Q2", "North 2024 Q1", "North 2024", "North 2024 Q3"]
+    assert [line.strip("| ") for line in text.split("\n")[2:]] == rows
+
+
 def test_a_document_within_is_read_and_signs_are_what_their_font_shows() -> None:
     signs = "".join(
         f"<w:sym w:font='{font}' w:char='{char}'/>"
