@@ -13,6 +13,7 @@ from services.ingest_worker.extract.embedded_files import part_texts, sentence
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from shared.errors import Rejected
 
+_OF_FOLDERS = ("thumbs.db", "desktop.ini")  # how Windows shows a folder
 _UTF8 = 1 << 11  # the flag of an entry whose name is in UTF-8
 # Encodings in which Windows wrote names before; chardet also guesses many that no archive has.
 _GUESSED = frozenset({"gb18030", "gb2312", "gbk", "cp932", "shift_jis", "cp949", "euc-kr", "big5", "ibm866"})
@@ -38,7 +39,7 @@ def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, Callable[[],
         entry.filename = name  # zipfile finds its bytes by `orig_filename`
     for entry in entries:
         steps = [step for step in entry.filename.split("/") if step.strip(".")]
-        hidden = any(step.startswith((".", "__MACOSX")) for step in steps)
+        hidden = any(step.startswith((".", "__MACOSX")) or step.lower() in _OF_FOLDERS for step in steps)
         if not is_folder(entry) and not hidden:
             yield entry.filename, partial(part, archive, entry, hints)
 
@@ -73,5 +74,5 @@ FORMAT = Format(
     suffixes=frozenset({".zip"}),
     read=read,
     libraries=("chardet",),
-    revision=2,
+    revision=3,
 )

@@ -21,6 +21,8 @@ def test_every_file_is_a_section_and_what_cannot_be_read_is_said() -> None:
                 "a.bin": b"\0\1\2" * 99,
                 ".hidden": "never",
                 "__MACOSX/x.txt": "never",
+                "a/Thumbs.db": "never",
+                "desktop.ini": "never",
                 "../../out.txt": "Outside.",
             }
         )
