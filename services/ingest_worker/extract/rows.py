@@ -30,6 +30,7 @@ _ACROSS = 50  # columns that a merged cell may cover
 _HEADS = 3  # rows of a header, at most
 _COVERED = 20_000  # cells of a table that merged ones may cover: a small file could make a huge table
 _WHOLE = 1e15
+_LESS = re.compile(r"\A[^\d]*[-−(]|-\Z")
 _FRACTION = re.compile(r"(.*?)(?:[.,](\d{1,2})\D*)?", re.DOTALL)
 
 
@@ -103,16 +104,17 @@ def _sums(rows: Sequence[Sequence[str]]) -> tuple[int, set[int]]:
     with_taxes = above.copy()
     for cells in rows[end:]:
         amounts = {at: _hundredths(cell) for at, cell in enumerate(cells) if at and is_figure(cell)}
-        if any(amount and amount in (above[at], with_taxes[at]) for at, amount in amounts.items()):
+        if any(amount and abs(amount) in (abs(above[at]), abs(with_taxes[at])) for at, amount in amounts.items()):
             return end, {at for at, figure in kinds if figure and kinds[at, True] > 2 * kinds[at, False]}
         with_taxes.update(amounts)
     return len(rows), set()
 
 
 def _hundredths(cell: str) -> int:
-    """Return a figure in hundredths, whatever divides its thousands."""
+    """Return a figure in hundredths, whatever divides its thousands, and below zero also as `(5)` and `5-`."""
+    sign = -1 if _LESS.search(cell) else 1
     whole, fraction = _FRACTION.fullmatch(cell[:_NAME]).group(1, 2)  # type: ignore[union-attr]  # fits any text
-    return int("".join(filter(str.isdecimal, whole)) or 0) * 100 + int((fraction or "").ljust(2, "0"))
+    return sign * (int("".join(filter(str.isdecimal, whole)) or 0) * 100 + int((fraction or "").ljust(2, "0")))
 
 
 def _row(cells: Sequence[str], names: Sequence[str], sums: Container[int] = ()) -> str:

@@ -95,5 +95,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet", "lxml"),
-    revision=8,
+    revision=9,
 )

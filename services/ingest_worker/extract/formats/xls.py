@@ -74,5 +74,5 @@ FORMAT = Format(
     ),
     read=read,
     libraries=("python-calamine",),
-    revision=5,
+    revision=6,
 )
