@@ -188,15 +188,16 @@ class CallbackSender:
     def _done(self, task: asyncio.Task[None]) -> None:
         callback = self._under_way.pop(task)
         of_tenant = sum(each.tenant == callback.tenant for each in self._under_way.values())
-        if len(self._under_way) == AT_ONCE - 1 or of_tenant == AT_ONCE_PER_TENANT - 1:
-            self._woken.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            if isinstance(error, Unavailable):
-                log.info("callback_waits", reason=error.sentence)
-                if callback.state == "waiting":  # else its lease will expire
-                    self._hot[callback.id] = callback.tenant
-            else:
-                log.error("callback_bug", exc_info=error)
+        error = None if task.cancelled() else task.exception()
+        if error is None:  # else the next look comes in its time: its callback may still be due, and fail again
+            if len(self._under_way) == AT_ONCE - 1 or of_tenant == AT_ONCE_PER_TENANT - 1:
+                self._woken.set()
+        elif isinstance(error, Unavailable):
+            log.info("callback_waits", reason=error.sentence)
+            if callback.state == "waiting":  # else its lease will expire
+                self._hot[callback.id] = callback.tenant
+        else:
+            log.error("callback_bug", exc_info=error)
 
     async def _one(self, seen: Callback) -> None:
         now = self.clock()

@@ -47,6 +47,8 @@ class FailingStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.called: Callable[[], Awaitable[None]] = nothing
+        self.full = False  # it can be read and takes no write
+        self.refused = 0  # writes
 
     async def retrieve(
         self, name: str, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
@@ -56,6 +58,9 @@ class FailingStore(MemoryStore):
 
     async def set_payload(self, name: str, payload: Payload, where: Filter) -> None:
         await self.called()
+        if self.full:
+            self.refused += 1
+            raise Unavailable("the disk is full")
         await super().set_payload(name, payload, where)
 
 
@@ -373,6 +378,22 @@ async def test_a_woken_callback_is_not_lost_whichever_call_of_the_store_fails(be
         await bench.until_delivered()
 
     assert calls > failing, "all of them were tried"
+
+
+@pytest.mark.parametrize("woken", [False, True], ids=["due", "under way at the start"])
+async def test_given_a_full_disk_then_each_look_tries_a_callback_once(bench: Bench, woken: bool) -> None:
+    for number in range(AT_ONCE_PER_TENANT):
+        await bench.registered(name=f"{number:08x}-1111-5111-8111-111111111111")
+    bench.now += 0 if woken else 60_000
+    bench.store.full = True
+    sender = bench.sender(poll_s=60)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(sender.stop)
+        repeat(stack, sender.turn, 0.0)
+        for _ in range(1000):
+            await asyncio.sleep(0)
+
+    assert bench.store.refused == AT_ONCE_PER_TENANT
 
 
 async def test_given_an_end_that_a_clock_ahead_has_dated_then_it_is_given_up_after_a_day_all_the_same(
