@@ -392,7 +392,8 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         while not lane.closing.is_set():
             try:
                 async with self.read(lane.tp) as reader:
-                    start, found = (await reader.bounds())[0], await reader.at(lane.next_left(record))
+                    found = await reader.at(lane.next_left(record))
+                    start = (await reader.bounds())[0]  # only now: retention may have deleted it before it was read
             except Unavailable as error:
                 lane.waiting[record.offset] = error.sentence
                 self._regulate(lane)
@@ -403,7 +404,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 continue
             for each in found.values():
                 lane.restore(each)
-            if record.offset < start:
+            if record.offset not in found and record.offset < start:
                 self._break(f"{self.name} stopped: {_where(record)} was deleted before it was handled. {self._behind}")
             return found.get(record.offset)
         return None

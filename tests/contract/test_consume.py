@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,7 +16,9 @@ from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Log, Record
 from shared.log.consume import BREAKER, BUG_ATTEMPTS, ConsumeOptions, Consumption, consume
 from shared.log.failure import Backoff, Failure
+from shared.log.partition_lane import HELD
 from shared.log.publish import publish
+from shared.log.read import Reader
 from shared.topics import Topic
 from tests.contract.logs import HANG_S, KAFKA_ONLY, Harness, until
 from tests.selection import CI_ONLY
@@ -727,6 +729,38 @@ async def test_falling_behind_retention_breaks_the_consumption_with_a_sentence(
 
     assert "out of range" in str(worker.consumption.broken)
     assert seen == []
+
+
+async def test_what_retention_deletes_before_it_is_read_again_is_not_skipped(
+    harness: Harness, log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    go, seen = asyncio.Event(), list[bytes]()
+
+    async def handle(record: Record) -> None:
+        await go.wait()
+        seen.append(record.value)
+
+    class Late(Reader):
+        async def at(self, offsets: Iterable[int]) -> dict[int, Record]:
+            await harness.forget(TOPIC)
+            return await super().at(offsets)
+
+    @asynccontextmanager
+    async def late(tp: TopicPartition) -> AsyncIterator[Reader]:
+        async with read(tp) as reader:
+            yield Late(reader._consumer, tp)
+
+    values = [b"%d" % number for number in range(20)]
+    for value in values:
+        await publish(door, TOPIC, value, key=key(0))
+    worker = await work(handle)
+    read, worker.consumption.read = worker.consumption.read, late
+    await until(lambda: worker.consumption.in_flight == 20)
+    go.set()
+    await until(lambda: worker.consumption.broken is not None or worker.consumption.in_flight == 0)
+
+    assert f"/0/{HELD} was deleted before it was handled" in str(worker.consumption.broken)
+    assert seen == values[:HELD]
 
 
 class Ends:
