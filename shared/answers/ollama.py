@@ -1,48 +1,24 @@
 """A chat model of an Ollama server, by /api/chat."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
 import msgspec
+import ollama
 
 from shared.answers import Called, Conversation, Event, Finished, ToolCall, Turn, Usage
 from shared.answers.prompt import ANSWER, USUAL, Prompting, tokens
 from shared.answers.served import CUT_SHORT, answered
 from shared.errors import Rejected, Unavailable
 from shared.model_server.http import TooLong
-from shared.model_server.ollama import OllamaAddress, OllamaServer
+from shared.model_server.ollama import OllamaAddress, connect, failures_named
 
 _LEAST_WINDOW: Final = 8192  # tokens; it only doubles, because the server loads the model anew for another one
 _LOOK_S: Final = 2.0  # longest wait for what the server says of its model
 _NAMES: Final = {"max_tokens": "num_predict"}  # of options that Ollama calls otherwise
-
-
-class _Function(msgspec.Struct, frozen=True):
-    name: str
-    arguments: dict[str, Any]
-
-
-class _Call(msgspec.Struct, frozen=True):
-    function: _Function
-
-
-class _Message(msgspec.Struct, frozen=True):
-    content: str | None = None
-    tool_calls: tuple[_Call, ...] | None = None
-
-
-class _Part(msgspec.Struct, frozen=True):
-    message: _Message
-    done: bool = False
-    done_reason: str | None = None
-    prompt_eval_count: int | None = None
-    eval_count: int | None = None
-    total_duration: int | None = None
-    load_duration: int | None = None
-    prompt_eval_duration: int | None = None
-    eval_duration: int | None = None
 
 
 class OllamaAnswers:
@@ -67,8 +43,9 @@ class OllamaAnswers:
         if self._own_context is None:
             wait_s = min(_LOOK_S, self._timeout_s)
             try:
-                async with OllamaServer(self._address, wait_s) as server:
-                    told = (await server.show(self.name)).model_info or {}
+                with failures_named(self._address):
+                    async with asyncio.timeout(wait_s), connect(self._address.url, wait_s) as client:
+                        told = (await client.show(self.name)).modelinfo or {}
             except (Unavailable, TooLong):
                 return self._how.context  # asked again the next time
             lengths = [size for name, size in told.items() if name.endswith(".context_length")]
@@ -115,39 +92,36 @@ class OllamaAnswers:
         self, turns: list[Turn], options: dict[str, Any], conversation: Conversation
     ) -> AsyncGenerator[str | Called | Finished, None]:
         wanted = conversation.json_format
-        body: dict[str, Any] = {
-            "model": self.name,
-            "messages": [_message(turn) for turn in turns],
-            "options": options,
-            "stream": True,
-            "think": False,
-            # Else the server silently drops the beginning of a prompt that doesn't fit its context window, at first or
-            # while the answer grows.
-            "truncate": False,
-            "shift": False,
-            **({"tools": conversation.tools} if conversation.tools else {}),
-            **({"format": wanted.schema or "json"} if wanted is not None else {}),
-        }
-        calls: list[ToolCall] = []
-        async with (
-            OllamaServer(self._address, self._timeout_s) as server,
-            aclosing(server.events("/api/chat", body, _Part)) as parts,
-        ):
-            async for part in parts:
-                if part.message.content:
-                    yield part.message.content
-                for call in part.message.tool_calls or ():
-                    arguments = json.dumps(call.function.arguments)
-                    calls.append(ToolCall(id=f"call_{len(calls)}", name=call.function.name, arguments=arguments))
-                if not part.done:
-                    continue
-                if calls:
-                    yield Called(tuple(calls))
-                cut = part.done_reason == "length"
-                if cut and wanted is None and "num_predict" not in options:
-                    yield CUT_SHORT
-                yield Finished(reason="tool_calls" if calls else "length" if cut else "stop", usage=_usage(part))
-                return
+        async with connect(self._address.url, self._timeout_s) as client:
+            answer = await client.chat_uncut(
+                self.name,
+                [_message(turn) for turn in turns],
+                options,
+                tools=conversation.tools,
+                answer_format=None if wanted is None else wanted.schema or "json",
+            )
+            calls: list[ToolCall] = []
+            async with aclosing(answer) as parts:
+                while True:
+                    with failures_named(self._address):
+                        async with asyncio.timeout(self._timeout_s):
+                            part = await anext(parts, None)
+                    if part is None:
+                        raise Unavailable(f"{self._address.server} ended its stream before the end of the answer")
+                    if part.message.content:
+                        yield part.message.content
+                    for call in part.message.tool_calls or ():
+                        arguments = json.dumps(call.function.arguments)
+                        calls.append(ToolCall(id=f"call_{len(calls)}", name=call.function.name, arguments=arguments))
+                    if not part.done:
+                        continue
+                    if calls:
+                        yield Called(tuple(calls))
+                    cut = part.done_reason == "length"
+                    if cut and wanted is None and "num_predict" not in options:
+                        yield CUT_SHORT
+                    yield Finished(reason="tool_calls" if calls else "length" if cut else "stop", usage=_usage(part))
+                    return
 
 
 def _message(turn: Turn) -> dict[str, Any]:
@@ -169,7 +143,7 @@ def _image(address: str) -> str:
     return encoded
 
 
-def _usage(part: _Part) -> Usage:
+def _usage(part: ollama.ChatResponse) -> Usage:
     return Usage(
         prompt_tokens=part.prompt_eval_count,
         answer_tokens=part.eval_count,

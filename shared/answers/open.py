@@ -1,8 +1,9 @@
 """Opens the chat models that the setting names."""
 
+import asyncio
 import os
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -10,14 +11,12 @@ from pydantic import SecretStr
 
 from shared.answers.extractive import Extractive
 from shared.answers.model_pool import ChatModel, ChatModels
-from shared.answers.ollama import OllamaAnswers
-from shared.answers.openai import OpenAiAnswers
 from shared.answers.prompt import USUAL, Prompting
 from shared.errors import Unavailable
-from shared.model_server.http import TooLong
-from shared.model_server.ollama import OllamaAddress, chat_model, ollama_address
-from shared.model_server.openai import openai_address
 from shared.settings import ConfigurationError
+
+if TYPE_CHECKING:
+    from shared.answers.ollama import OllamaAnswers
 
 _LOOK_S: Final = 2.0  # longest wait for a server during the start
 _DEFAULT_HOST: Final = "127.0.0.1:11434"
@@ -73,24 +72,43 @@ async def _opened(url: str, openai_api_key: SecretStr, extractive: Extractive, h
     if url in ("auto:", "extractive:"):
         return ChatModel(name=extractive.name, server="extractive", answers=extractive)
     if url.startswith("ollama:"):
+        # The Ollama client is slow to import.
+        from shared.answers.ollama import OllamaAnswers
+        from shared.model_server.ollama import ollama_address
+
         ollama = OllamaAnswers(ollama_address("SLUICE_CHAT", url), how)
         return ChatModel(name=ollama.name, server="ollama", answers=ollama)
     if url.startswith("openai+"):
+        from shared.answers.openai import OpenAiAnswers
+        from shared.model_server.openai import openai_address
+
         openai = OpenAiAnswers(openai_address("SLUICE_CHAT", url), openai_api_key, how)
         await openai.check(_LOOK_S)
         return ChatModel(name=openai.name, server="openai", answers=openai)
     raise ConfigurationError(f"SLUICE_CHAT={url} {_SHAPES}")
 
 
-async def _found(how: Prompting) -> OllamaAnswers | None:
+async def _found(how: Prompting) -> "OllamaAnswers | None":
     address = _server(os.environ.get("OLLAMA_HOST") or _DEFAULT_HOST)
     if address is None:
         return None
     host, port = address
+    try:
+        # Usually no server is listening. A plain connection finds that out without importing the client.
+        async with asyncio.timeout(_LOOK_S):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        return None
+
+    from shared.answers.ollama import OllamaAnswers
+    from shared.model_server.ollama import OllamaAddress, chat_model
+
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     try:
         model = await chat_model(url, _LOOK_S)
-    except (Unavailable, TimeoutError, TooLong):
+    except Unavailable:
         return None
     return OllamaAnswers(OllamaAddress(url, model), how) if model else None
 

@@ -1,5 +1,6 @@
 """A chat model of an OpenAI-compatible server, by /v1/chat/completions."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
@@ -82,16 +83,19 @@ class OpenAiAnswers:
         Raises:
             ConfigurationError: it refuses the key.
         """
+        server = OpenAiServer(self._address, self._key, timeout_s)
         try:
-            async with OpenAiServer(self._address, self._key, timeout_s) as server:
+            async with asyncio.timeout(timeout_s):
                 await server.listed()
         except BadAnswer as error:
             if error.status in {401, 403}:
                 raise ConfigurationError(
                     f"SLUICE_CHAT: {error}; is {KEY_VARIABLE} set to a key of this server?"
                 ) from error
-        except (Unavailable, TooLong):
+        except (Unavailable, TooLong, TimeoutError):
             return
+        finally:
+            await server.close()
 
     def stream(self, conversation: Conversation) -> AsyncGenerator[Event, None]:
         """Return the answer's events; closing the iterator closes the connection, and the server stops.
@@ -127,22 +131,23 @@ class OpenAiAnswers:
                 return
 
     async def _parts(self, body: dict[str, Any]) -> AsyncGenerator[str | Called | Finished, None]:
+        server = OpenAiServer(self._address, self._key, self._timeout_s)
         calls: dict[int, ToolCall] = {}
         usage, cut = Usage(), False
-        async with (
-            OpenAiServer(self._address, self._key, self._timeout_s) as server,
-            aclosing(server.events("/chat/completions", body, _Part)) as events,
-        ):
-            async for event in events:
-                for choice in event.choices[:1]:
-                    if choice.delta.content:
-                        yield choice.delta.content
-                    for call in choice.delta.tool_calls or ():
-                        calls[call.index] = _joined(calls.get(call.index), call)
-                    cut = cut or choice.finish_reason in _CUT
-                if event.usage:
-                    told = event.usage
-                    usage = Usage(prompt_tokens=told.prompt_tokens, answer_tokens=told.completion_tokens)
+        try:
+            async with aclosing(server.events("/chat/completions", body, _Part)) as events:
+                async for event in events:
+                    for choice in event.choices[:1]:
+                        if choice.delta.content:
+                            yield choice.delta.content
+                        for call in choice.delta.tool_calls or ():
+                            calls[call.index] = _joined(calls.get(call.index), call)
+                        cut = cut or choice.finish_reason in _CUT
+                    if event.usage:
+                        told = event.usage
+                        usage = Usage(prompt_tokens=told.prompt_tokens, answer_tokens=told.completion_tokens)
+        finally:
+            await server.close()
         if calls:
             yield Called(tuple(calls.values()))
         if cut and not {"max_tokens", "response_format"} & body.keys():

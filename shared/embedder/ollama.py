@@ -1,16 +1,15 @@
 """Embeds with a model of an Ollama server (/api/embed)."""
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-
-import msgspec
 
 from shared.embedder.served import Served, ServedEmbedder, prefixes_of
 from shared.embedder.servers import Servers
 from shared.errors import Unavailable
 from shared.model_server.http import TooLong
-from shared.model_server.ollama import OllamaAddress, OllamaServer, model_missing
+from shared.model_server.ollama import OllamaAddress, OllamaClient, connect, failures_named, model_missing
 from shared.settings import ConfigurationError
 
 # Ollama's batch size in tokens. A pooled input can't be split across batches, and a longer one has crashed the runner
@@ -30,16 +29,23 @@ def ollama_embedder(*addresses: OllamaAddress, timeout_s: float = 60.0) -> Serve
     return ServedEmbedder(models[0] if len(models) == 1 else Servers(models), _CALLS * len(models))
 
 
-class _Embeddings(msgspec.Struct, frozen=True):
-    embeddings: list[list[float]]
-
-
-class OllamaModel(OllamaServer):
+class OllamaModel:
     """An embedding model of an Ollama server. Its identity is the digest of its weights."""
 
     def __init__(self, address: OllamaAddress, timeout_s: float) -> None:
-        super().__init__(address, timeout_s)
+        self._address = address
+        self._timeout_s = timeout_s
+        self._client: OllamaClient | None = None
         self._digest: str | None = None
+
+    @property
+    def server(self) -> str:
+        return self._address.server
+
+    @property
+    def name(self) -> str:
+        """Return the model's name, with its tag if the setting has one."""
+        return self._address.model
 
     async def describe(self) -> Served:
         """Return the model's digest, longest input and dimension; the dimension is found by embedding a word.
@@ -48,10 +54,13 @@ class OllamaModel(OllamaServer):
             Unavailable: the server can't be reached or fails.
             ConfigurationError: the server doesn't have the model, or the model doesn't embed.
         """
-        name, digest = self.name, await self._digest_now()
+        name = self._address.model
+        digest = await self._digest_now()
         if digest is None:
             raise ConfigurationError(f"SLUICE_EMBEDDER: {self.server} has no model {name!r}; run: ollama pull {name}")
-        shown = await self.show(name)
+        with failures_named(self._address):
+            async with asyncio.timeout(self._timeout_s):
+                shown = await self._connected().show(name)
         if shown.capabilities and "embedding" not in shown.capabilities:
             raise ConfigurationError(
                 f"SLUICE_EMBEDDER: {name!r} on {self.server} is not an embedding model; "
@@ -67,7 +76,7 @@ class OllamaModel(OllamaServer):
         return Served(
             identity=(digest,),
             dimension=len(probe),
-            longest=longest_input(shown.model_info or {}, shown.parameters or ""),
+            longest=longest_input(shown.modelinfo or {}, shown.parameters or ""),
         )
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -94,13 +103,28 @@ class OllamaModel(OllamaServer):
     async def ping(self) -> None:
         await self._digest_now()
 
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()  # type: ignore[no-untyped-call]  # the package left it bare
+            self._client = None
+
+    def _connected(self) -> OllamaClient:
+        if self._client is None:
+            self._client = connect(self._address.url, self._timeout_s)
+        return self._client
+
     async def _digest_now(self) -> str | None:
-        return next((each.digest for each in await self.models() if each.model == self._address.tagged), None)
+        with failures_named(self._address):
+            async with asyncio.timeout(self._timeout_s):
+                listed = await self._connected().list()
+        return next((model.digest for model in listed.models if model.model == self._address.tagged), None)
 
     async def _embeddings(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         # `truncate=False`: the vector of a truncated chunk could not be told from that of a whole one.
-        body = {"model": self.name, "input": texts, "truncate": False, "keep_alive": KEEP_ALIVE}
-        return (await self.post("/api/embed", body, _Embeddings)).embeddings
+        with failures_named(self._address):
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._connected().embed(self.name, texts, truncate=False, keep_alive=KEEP_ALIVE)
+        return answer.embeddings
 
 
 def longest_input(model_info: Mapping[str, Any], parameters: str) -> int:

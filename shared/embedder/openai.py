@@ -42,10 +42,10 @@ def openai_embedder(address: OpenAiAddress, key: SecretStr, timeout_s: float = 6
     Raises:
         ConfigurationError: the key is not a valid header value.
     """
-    return ServedEmbedder(OpenAiModel(address, key, timeout_s), _CALLS)
+    return ServedEmbedder(OpenAiModel(OpenAiServer(address, key, timeout_s)), _CALLS)
 
 
-class OpenAiModel(OpenAiServer):
+class OpenAiModel:
     """An embedding model of an OpenAI-compatible server.
 
     These servers report no digest, so the model's identity is its name and its server's URL. One name on two servers
@@ -55,6 +55,17 @@ class OpenAiModel(OpenAiServer):
     The protocol can't forbid truncation. OpenAI's own server, vLLM and llama.cpp refuse a text that is too long;
     Ollama's /v1 truncates it silently, so use `ollama://` for an Ollama server.
     """
+
+    def __init__(self, server: OpenAiServer) -> None:
+        self._http = server
+
+    @property
+    def server(self) -> str:
+        return self._http.address.server
+
+    @property
+    def name(self) -> str:
+        return self._http.address.model
 
     async def describe(self) -> Served:
         """Return the model's identity, longest input and dimension; the dimension is found by embedding a word.
@@ -72,14 +83,14 @@ class OpenAiModel(OpenAiServer):
             hint = f"; is {KEY_VARIABLE} set to a key of this server?" if status in {401, 403} else ""
             raise ConfigurationError(f"SLUICE_EMBEDDER: {error}{hint}") from error
         return Served(
-            identity=(self.url, self.name),
+            identity=(self._http.address.url, self.name),
             dimension=len(probe),
             longest=await self._longest(),
         )
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         body = {"model": self.name, "input": texts, "encoding_format": "float"}
-        ordered = sorted((await self.post("/embeddings", body, _Embeddings)).data, key=lambda each: each.index)
+        ordered = sorted((await self._http.post("/embeddings", body, _Embeddings)).data, key=lambda each: each.index)
         if [each.index for each in ordered] != list(range(len(ordered))):
             sentence = f"{self.server} numbered its {len(ordered)} vectors {[each.index for each in ordered]}"
             raise BadAnswer(sentence, perhaps_the_text=False)
@@ -88,11 +99,14 @@ class OpenAiModel(OpenAiServer):
     async def ping(self) -> None:
         """Return when the server answers. Raises Unavailable if it can't be reached."""
         with suppress(BadAnswer, TooLong):  # it answers, but has no list of models
-            await self.listed()
+            await self._http.listed()
+
+    async def close(self) -> None:
+        await self._http.close()
 
     async def _longest(self) -> int:
         try:
-            card = await self.listed()
+            card = await self._http.listed()
         except (BadAnswer, TooLong):  # it embeds, but has no list of models
             card = None
         if card is not None and card.max_model_len:

@@ -1,13 +1,11 @@
-"""What adapters of model servers share, whatever the protocol: JSON over HTTP, and the classes of failures."""
+"""What adapters of model servers share, whatever the protocol: the client, and the classes of failures."""
 
-import asyncio
 import re
-import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final
 
 import httpx
 import msgspec
@@ -15,13 +13,8 @@ from pydantic import SecretStr
 
 from shared.errors import Unavailable
 from shared.settings import ConfigurationError
-from shared.times import seconds_of
 
-T = TypeVar("T")
-
-_CONNECT_S: Final = 5.0
-_LONGEST_REST_S: Final = 60.0  # longest pause that a server can ask for with Retry-After
-_NO_KEY: Final = SecretStr("")
+CONNECT_S: Final = 5.0
 MOST_ANSWER: Final = 32 << 20  # bytes, unpacked; 64 vectors of 8,192 numbers have 12 MB
 
 # Not the request's fault: the server or a proxy is busy or down.
@@ -111,7 +104,7 @@ async def _bounded(response: httpx.Response) -> None:
 
 
 # Hooks, because with a transport of ours httpx would pass over the proxies of the environment.
-_BOUNDED: Final[dict[str, list[Callable[..., Any]]]] = {"request": [_ask_for_gzip], "response": [_bounded]}
+BOUNDED: Final[dict[str, list[Callable[..., Any]]]] = {"request": [_ask_for_gzip], "response": [_bounded]}
 
 
 def client_with_key(variable: str, key: SecretStr, timeout_s: float) -> httpx.AsyncClient:
@@ -126,10 +119,10 @@ def client_with_key(variable: str, key: SecretStr, timeout_s: float) -> httpx.As
             f"{variable} has a character that is not printable ASCII, so it can't be sent as a header"
         )
     return httpx.AsyncClient(
-        timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
+        timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         headers={"authorization": f"Bearer {secret}"} if secret else {},
         verify=trusted(),
-        event_hooks=_BOUNDED,
+        event_hooks=BOUNDED,
     )
 
 
@@ -160,135 +153,3 @@ def short(reason: object) -> str:
     return " ".join(str(reason).split())[:200] or (
         "no reason given" if isinstance(reason, str) else type(reason).__name__
     )
-
-
-class _Refusal(msgspec.Struct, frozen=True):
-    error: Any = None
-
-
-class JsonServer:
-    """JSON over HTTP. Every failure is `Unavailable`, or TooLong if the server refuses the input as too long."""
-
-    def __init__(self, server: str, url: str, timeout_s: float, variable: str = "", key: SecretStr = _NO_KEY) -> None:
-        """Take its name for error messages, and the longest wait for an answer or its next part, in seconds.
-
-        Raises:
-            ConfigurationError: the key of the setting `variable` is not a valid header value.
-        """
-        self.server = server
-        self.url = url
-        self._timeout_s = timeout_s
-        self._rests_until = 0.0  # monotonic; the end of the pause that the server asked for
-        self._client = client_with_key(variable, key, timeout_s)
-
-    async def get(self, path: str, answer: type[T]) -> T:
-        """Return the server's decoded answer."""
-        return await self._answer("GET", path, answer)
-
-    async def post(self, path: str, body: dict[str, Any], answer: type[T]) -> T:
-        """Return the server's decoded answer to `body`."""
-        self._rest()
-        return await self._answer("POST", path, answer, json=body)
-
-    async def events(self, path: str, body: dict[str, Any], event: type[T]) -> AsyncGenerator[T, None]:
-        """Yield the events of a streamed answer; closing the generator closes the connection.
-
-        Raises:
-            Unavailable: the request fails, an event is an error, or the stream ends before its `[DONE]`; who reads it
-                may know its end otherwise.
-            TooLong: the server refuses the input as too long.
-        """
-        self._rest()
-        with transport_named(self.server):
-            client = self._open()
-            request = client.build_request("POST", f"{self.url}{path}", json=body)
-            async with asyncio.timeout(self._timeout_s):
-                response = await client.send(request, stream=True)
-        try:
-            with transport_named(self.server):
-                async with asyncio.timeout(self._timeout_s):
-                    await self._check(response)
-            async with aclosing(_lines(response)) as lines:
-                while True:
-                    with transport_named(self.server):
-                        async with asyncio.timeout(self._timeout_s):
-                            line = await anext(lines, None)
-                        if line is None:
-                            raise Unavailable(f"{self.server} ended its stream before the end of the answer")
-                        if not (data := self._data(line)):
-                            continue
-                        if data == b"[DONE]":
-                            return
-                        if error := msgspec.json.decode(data, type=_Refusal).error:
-                            raise Unavailable(f"{self.server} answered: {short(_reason(error))}")
-                        decoded = msgspec.json.decode(data, type=event)
-                    yield decoded
-        finally:
-            await response.aclose()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def _data(self, line: bytes) -> bytes:
-        """Return the JSON of a stream's line; empty: it has none."""
-        return line.strip()
-
-    def _refused(self, status: int, reason: str) -> Exception:
-        """Return the exception for an error status."""
-        return refusal(self.server, status, reason)
-
-    async def _answer(self, method: str, path: str, answer: type[T], **body: Any) -> T:
-        with transport_named(self.server):
-            async with asyncio.timeout(self._timeout_s):
-                response = await self._open().request(method, f"{self.url}{path}", **body)
-                await self._check(response)
-            return msgspec.json.decode(response.content, type=answer)
-
-    def _open(self) -> httpx.AsyncClient:
-        """Return the client. Raises Unavailable after `close`: who still asks, such as a probe, can ask again later."""
-        if self._client.is_closed:
-            raise Unavailable(f"{self.server} is not asked any more")
-        return self._client
-
-    def _rest(self) -> None:
-        left = self._rests_until - time.monotonic()
-        if left > 0:
-            raise Unavailable(f"{self.server} asked for a pause, another {left:.0f} s of it", "rate_limited")
-
-    async def _check(self, response: httpx.Response) -> None:
-        if response.is_success:
-            return
-        with_body = (await response.aread()).decode(errors="replace")
-        try:
-            reason = _reason(msgspec.json.decode(with_body, type=_Refusal).error) or with_body
-        except msgspec.DecodeError:
-            reason = with_body
-        wanted = seconds_of(response.headers.get("retry-after", ""))
-        if response.status_code in {429, 503} and wanted is not None:
-            self._rests_until = time.monotonic() + min(wanted, _LONGEST_REST_S)
-        raise self._refused(response.status_code, reason)
-
-
-def _reason(error: Any) -> str:
-    """Return the sentence of an error, which is an object (OpenAI) or a string (some other servers)."""
-    return str(error.get("message") or error) if isinstance(error, dict) else str(error or "")
-
-
-async def _lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a body. httpx's own method also splits at U+2028 and U+0085, which occur in answers."""
-    rest = bytearray()  # joined anew with each part, a line of 32 MB would hold the event loop for ten seconds
-    async for data in response.aiter_bytes():
-        *lines, last = data.split(b"\n")
-        for line in lines:
-            yield bytes(rest + line)
-            rest.clear()
-        rest += last
-    if rest:
-        yield bytes(rest)

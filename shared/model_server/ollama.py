@@ -1,14 +1,19 @@
-"""The address of an Ollama server and what it says of its models, shared by its embedder and its answers."""
+"""The address, client and errors of an Ollama server, shared by its embedder and its answers."""
 
 import asyncio
 import re
-from typing import Any
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import httpx
 import msgspec
+import ollama
 
 from shared.errors import Unavailable
-from shared.model_server.http import JsonServer
+from shared.model_server.http import BOUNDED, CONNECT_S, refusal, short, transport_named
 from shared.settings import ConfigurationError
 
 DEFAULT_PORT = 11434
@@ -32,44 +37,39 @@ class OllamaAddress(msgspec.Struct, frozen=True):
         return f"Ollama at {self.url}"
 
 
-class ListedModel(msgspec.Struct, frozen=True):
-    """A model of the server's list."""
+class OllamaClient(ollama.AsyncClient):
+    """The client of the package `ollama`, extended by two fields of /api/chat."""
 
-    model: str = ""
-    digest: str | None = None
+    async def chat_uncut(
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        answer_format: Mapping[str, Any] | Literal["json"] | None = None,
+    ) -> AsyncIterator[ollama.ChatResponse]:
+        """Return the parts of an answer to all of `messages`.
 
-
-class _Listed(msgspec.Struct, frozen=True):
-    models: list[ListedModel]
-
-
-class ShownModel(msgspec.Struct, frozen=True):
-    """What the server says of a model."""
-
-    capabilities: list[str] | None = None
-    model_info: dict[str, Any] | None = None
-    parameters: str | None = None
-
-
-class OllamaServer(JsonServer):
-    """A server, asked for one model. A model that it doesn't have is Unavailable, as it may be pulled."""
-
-    def __init__(self, address: OllamaAddress, timeout_s: float) -> None:
-        """Take the address, and the longest wait for an answer or its next part, in seconds."""
-        super().__init__(address.server, address.url, timeout_s)
-        self.name = address.model
-        self._address = address
-
-    async def models(self) -> list[ListedModel]:
-        """Return the server's models, the latest first."""
-        return (await self.get("/api/tags", _Listed)).models
-
-    async def show(self, model: str) -> ShownModel:
-        """Return what the server says of the model."""
-        return await self.post("/api/show", {"model": model}, ShownModel)
-
-    def _refused(self, status: int, reason: str) -> Exception:
-        return model_missing(self._address) if status == 404 else super()._refused(status, reason)
+        `answer_format` is a JSON Schema that the answer keeps to, or "json" for any object.
+        Unless `truncate` and `shift` are false, the server silently drops the beginning of a prompt that doesn't fit
+        its context window, at first or while the answer grows.
+        """
+        body = {
+            "model": model,
+            "messages": messages,
+            "options": options,
+            "stream": True,
+            "think": False,
+            "truncate": False,
+            "shift": False,
+            **({"tools": tools} if tools else {}),
+            **({"format": answer_format} if answer_format else {}),
+        }
+        parts: AsyncIterator[ollama.ChatResponse] = await self._request(
+            ollama.ChatResponse, "POST", "/api/chat", json=body, stream=True
+        )
+        return parts
 
 
 def ollama_address(variable: str, value: str) -> OllamaAddress:
@@ -102,17 +102,49 @@ def ollama_addresses(variable: str, value: str) -> list[OllamaAddress]:
     return [ollama_address(variable, f"{scheme}://{server}/{model}") for server in servers.split(",")]
 
 
+def connect(url: str, timeout_s: float) -> OllamaClient:
+    """Return a client that fails when nothing arrives for `timeout_s`; the package's default has no timeout."""
+    return OllamaClient(
+        url,
+        timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+        follow_redirects=False,
+        # The protocol is plain HTTP. An empty context saves 20 ms of loading certificates, and trusts nobody.
+        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        event_hooks=BOUNDED,
+    )
+
+
 async def chat_model(url: str, timeout_s: float) -> str | None:
     """Return the server's latest model that can chat, or None.
 
     Raises:
         Unavailable: the server didn't answer within `timeout_s`.
     """
-    async with asyncio.timeout(timeout_s), OllamaServer(OllamaAddress(url, ""), timeout_s) as server:
-        for listed in await server.models():
-            if listed.model and "completion" in ((await server.show(listed.model)).capabilities or ()):
-                return listed.model
+    with failures_named(OllamaAddress(url, "")):
+        async with asyncio.timeout(timeout_s), connect(url, timeout_s) as client:
+            for listed in (await client.list()).models:
+                name: str = listed.model or ""
+                if name and "completion" in ((await client.show(name)).capabilities or ()):
+                    return name
     return None
+
+
+@contextmanager
+def failures_named(address: OllamaAddress) -> Iterator[None]:
+    """Turn every failure of the server into `Unavailable`, with a sentence for the operator.
+
+    Raises:
+        TooLong: the server refused the input as too long.
+    """
+    with transport_named(address.server):
+        try:
+            yield
+        except ollama.ResponseError as error:
+            if error.status_code == 404:
+                raise model_missing(address) from error
+            if error.status_code < 0:  # an error inside a stream
+                raise Unavailable(f"{address.server} answered: {short(error.error)}") from error
+            raise refusal(address.server, error.status_code, error.error) from error
 
 
 def model_missing(address: OllamaAddress) -> Unavailable:

@@ -1,20 +1,30 @@
-"""The address and key of an OpenAI-compatible server, shared by its embedder and its answers."""
+"""The address, key and HTTP client of an OpenAI-compatible server, shared by its embedder and its answers."""
 
+import asyncio
 import re
-from typing import Final
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 from pydantic import SecretStr
 
-from shared.model_server.http import JsonServer
+from shared.errors import Unavailable
+from shared.model_server.http import client_with_key, refusal, short, transport_named
 from shared.settings import ConfigurationError
+from shared.times import seconds_of
 
 KEY_VARIABLE: Final = "SLUICE_OPENAI_API_KEY"
 EXAMPLE: Final = "openai+https://api.openai.com/v1/text-embedding-3-small"
+_LONGEST_REST_S: Final = 60.0  # longest pause that a server can ask for with Retry-After
 
 # The base ends with the version, as in /v1, /api/v1 or Gemini's /v1beta/openai; a model's name may contain slashes.
 _PATH: Final = re.compile(r"(?P<base>(?>(?:/[^/]++)*?/v\d++(?:beta/openai)?(?=/)))/(?P<model>[A-Za-z0-9._:/@+-]+)")
+
+T = TypeVar("T")
 
 
 class OpenAiAddress(msgspec.Struct, frozen=True):
@@ -38,6 +48,10 @@ class ModelCard(msgspec.Struct, frozen=True):
 
 class _Listed(msgspec.Struct, frozen=True):
     data: list[ModelCard] | None = None
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    error: Any = None
 
 
 def openai_address(variable: str, value: str) -> OpenAiAddress:
@@ -65,24 +79,117 @@ def openai_address(variable: str, value: str) -> OpenAiAddress:
     return OpenAiAddress(f"{scheme}://{named}{f':{port}' if port else ''}{path['base']}", path["model"])
 
 
-class OpenAiServer(JsonServer):
-    """A server of this protocol."""
+class OpenAiServer:
+    """JSON over HTTP. Every failure is `Unavailable`, or TooLong if the server refuses the input as too long."""
 
     def __init__(self, address: OpenAiAddress, key: SecretStr, timeout_s: float) -> None:
-        """Take the address, a key that may be empty, and the longest wait. Raises as `JsonServer`."""
-        super().__init__(address.server, address.url, timeout_s, KEY_VARIABLE, key)
-        self.name = address.model
-
-    async def listed(self) -> ModelCard | None:
-        """Return the server's list entry for the model; None if it has none.
+        """Take the address, a key that may be empty, and the longest wait for an answer or its next part, in seconds.
 
         Raises:
-            Unavailable: the server can't be reached, or refuses, or has no such list.
+            ConfigurationError: the key is not a valid header value.
         """
-        cards = (await self.get("/models", _Listed)).data or []
-        return next((card for card in cards if card.id == self.name), None)
+        self.address = address
+        self._timeout_s = timeout_s
+        self._rests_until = 0.0  # monotonic; the end of the pause that the server asked for
+        self._client = client_with_key(KEY_VARIABLE, key, timeout_s)
 
-    def _data(self, line: bytes) -> bytes:
-        name, _, data = line.partition(b":")
-        # Others: a keep-alive comment, an event's name, or the blank line after an event.
-        return data.strip() if name == b"data" else b""
+    async def listed(self) -> ModelCard | None:
+        """Return the server's list entry for the model; None if it has none, or the list can't be decoded.
+
+        Raises:
+            Unavailable: the server can't be reached, or refuses.
+        """
+        with transport_named(self.address.server):
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._client.get(f"{self.address.url}/models")
+                await self._refuse(response)
+        try:
+            cards = msgspec.json.decode(response.content, type=_Listed).data or []
+        except msgspec.DecodeError:
+            return None
+        return next((card for card in cards if card.id == self.address.model), None)
+
+    async def post(self, path: str, body: dict[str, Any], answer: type[T]) -> T:
+        """Return the server's decoded answer to `body`. Raises TooLong or Unavailable."""
+        self._rest()
+        with transport_named(self.address.server):
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._client.post(f"{self.address.url}{path}", json=body)
+                await self._refuse(response)
+            return msgspec.json.decode(response.content, type=answer)
+
+    async def events(self, path: str, body: dict[str, Any], event: type[T]) -> AsyncGenerator[T, None]:
+        """Yield the events of a streamed answer; closing the generator closes the connection.
+
+        Raises:
+            Unavailable: the request fails, an event is an error, or the stream ends before its `[DONE]`.
+            TooLong: the server refuses the input as too long.
+        """
+        self._rest()
+        server = self.address.server
+        with transport_named(server):
+            request = self._client.build_request("POST", f"{self.address.url}{path}", json=body)
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._client.send(request, stream=True)
+        try:
+            with transport_named(server):
+                async with asyncio.timeout(self._timeout_s):
+                    await self._refuse(response)
+            async with aclosing(_lines(response)) as lines:
+                while True:
+                    with transport_named(server):
+                        async with asyncio.timeout(self._timeout_s):
+                            line = await anext(lines, None)
+                        if line is None:
+                            raise Unavailable(f"{server} ended its stream before the end of the answer")
+                        name, _, data = line.partition(b":")
+                        if name != b"data":  # a keep-alive comment, an event's name, or the blank line after an event
+                            continue
+                        if data.strip() == b"[DONE]":
+                            return
+                        if error := msgspec.json.decode(data, type=_Refusal).error:
+                            raise Unavailable(f"{server} answered: {short(_reason(error))}")
+                        decoded = msgspec.json.decode(data, type=event)
+                    yield decoded
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    def _rest(self) -> None:
+        left = self._rests_until - time.monotonic()
+        if left > 0:
+            raise Unavailable(f"{self.address.server} asked for a pause, another {left:.0f} s of it", "rate_limited")
+
+    async def _refuse(self, response: httpx.Response) -> None:
+        if response.is_success:
+            return
+        with_body = (await response.aread()).decode(errors="replace")
+        try:
+            reason = _reason(msgspec.json.decode(with_body, type=_Refusal).error) or with_body
+        except msgspec.DecodeError:
+            reason = with_body
+        wanted = seconds_of(response.headers.get("retry-after", ""))
+        if response.status_code in {429, 503} and wanted is not None:
+            self._rests_until = time.monotonic() + min(wanted, _LONGEST_REST_S)
+        raise refusal(self.address.server, response.status_code, reason)
+
+
+def _reason(error: Any) -> str:
+    """Return the sentence of an error, which is an object (OpenAI) or a string (some other servers)."""
+    return str(error.get("message") or error) if isinstance(error, dict) else str(error or "")
+
+
+async def _lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a body. httpx's own method also splits at U+2028 and U+0085, which occur in answers."""
+    rest = bytearray()  # joined anew with each part, a line of 32 MB would hold the event loop for ten seconds
+    async for data in response.aiter_bytes():
+        *lines, last = data.split(b"\n")
+        for line in lines:
+            yield bytes(rest + line)
+            rest.clear()
+        rest += last
+    if rest:
+        yield bytes(rest)

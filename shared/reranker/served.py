@@ -9,7 +9,7 @@ import httpx
 import msgspec
 from pydantic import SecretStr
 
-from shared.model_server.http import BadAnswer, JsonServer, TooLong, transport_named
+from shared.model_server.http import BadAnswer, TooLong, client_with_key, refusal, transport_named
 from shared.reranker import Reranker
 from shared.reranker.in_process import OnnxReranker
 from shared.settings import ConfigurationError
@@ -32,35 +32,52 @@ class _Results(msgspec.Struct, frozen=True):
     results: list[_Scored]
 
 
-_ANSWER: Final[Any] = _Results | list[_Scored]
+_ANSWER: Final = msgspec.json.Decoder(_Results)
+_LIST: Final = msgspec.json.Decoder(list[_Scored])
 
 
-class ServedReranker(JsonServer):
+class RerankAddress(msgspec.Struct, frozen=True):
+    """An endpoint, and the model to name in requests; None if the endpoint has only one."""
+
+    url: str
+    model: str | None = None
+
+    @property
+    def server(self) -> str:
+        """Return the server's name for error messages."""
+        return f"the reranker at {self.url}"
+
+
+class ServedReranker:
     """A cross-encoder on a server.
 
     Servers use two request shapes. `{"query", "documents"}` is tried first; a server that refuses it gets
     `{"query", "texts"}`. The shape that works is remembered.
     """
 
-    def __init__(self, address: httpx.URL, key: SecretStr, timeout_s: float) -> None:
-        """Take what `rerank_address` gives, a key that may be empty, and the seconds that a search may take.
+    def __init__(self, address: RerankAddress, key: SecretStr, timeout_s: float) -> None:
+        """Take the address, a key that may be empty, and the longest wait for all scores of a search, in seconds.
 
         Raises:
             ConfigurationError: the key is not a valid header value.
         """
-        url = str(address.copy_with(query=None))
-        super().__init__(f"the reranker at {url}", url, timeout_s, KEY_VARIABLE, key)
-        self._model = address.params.get("model")  # to name in requests; without one, the endpoint has only one
+        self._address = address
+        self._timeout_s = timeout_s
         self._shape: Shape | None = None  # None: not known yet
+        self._client = client_with_key(KEY_VARIABLE, key, timeout_s)
 
     async def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the score of each text. Raises Unavailable."""
         parts = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
-        with transport_named(self.server):
+        with transport_named(self._address.server):
             async with asyncio.timeout(self._timeout_s):
                 if self._shape is None and len(parts) > 1:
                     return [*await self._scored(query, parts[0]), *await self._all(query, parts[1:])]
                 return await self._all(query, parts)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
 
     async def _all(self, query: str, parts: Sequence[Sequence[str]]) -> list[float]:
         found = await asyncio.gather(*(self._scored(query, part) for part in parts))
@@ -69,36 +86,36 @@ class ServedReranker(JsonServer):
     async def _scored(self, query: str, texts: Sequence[str]) -> list[float]:
         shapes: tuple[Shape, ...] = ("documents", "texts") if self._shape is None else (self._shape,)
         for shape in shapes:
-            try:
-                scored = await self.post("", self._body(shape, query, texts), _ANSWER)
-            except TooLong as error:
-                raise BadAnswer(str(error)) from error
-            except BadAnswer as error:
-                if error.status not in (400, 422) or shape == shapes[-1]:
-                    raise
-            else:
-                found = self._read(scored if isinstance(scored, list) else scored.results, len(texts))
+            response = await self._client.post(self._address.url, json=self._body(shape, query, texts))
+            if response.is_success:
+                found = self._read(response.content, len(texts))
                 self._shape = shape
                 return found
-        raise AssertionError("there is at least one shape")
+            if response.status_code not in (400, 422) or shape == shapes[-1]:
+                break
+        try:
+            raise refusal(self._address.server, response.status_code, response.text)
+        except TooLong as error:
+            raise BadAnswer(str(error)) from error
 
     def _body(self, shape: Shape, query: str, texts: Sequence[str]) -> dict[str, Any]:
         passages = [text[:_LONGEST_TEXT] for text in texts]
-        named = {"model": self._model} if self._model else {}
+        named = {"model": self._address.model} if self._address.model is not None else {}
         more = {"return_documents": False} if shape == "documents" else {"truncate": True}
         return {**named, "query": query[:_LONGEST_QUERY], shape: passages, **more}
 
-    def _read(self, scored: Sequence[_Scored], count: int) -> list[float]:
+    def _read(self, content: bytes, count: int) -> list[float]:
+        scored = _LIST.decode(content) if content.lstrip()[:1] == b"[" else _ANSWER.decode(content).results
         found = {each.index: each.score if each.relevance_score is None else each.relevance_score for each in scored}
         scores = [found.get(index) for index in range(count)]
         if len(scored) != count or any(score is None or not math.isfinite(score) for score in scores):
             raise BadAnswer(
-                f"{self.server} returned {len(scored)} scores for {count} texts, or scores that are no numbers"
+                f"{self._address.server} returned {len(scored)} scores for {count} texts, or scores that are no numbers"
             )
         return [score for score in scores if score is not None]
 
 
-def rerank_address(variable: str, value: str) -> httpx.URL:
+def rerank_address(variable: str, value: str) -> RerankAddress:
     """Return the address in `http://host:port/rerank?model=name`; only the model is optional.
 
     Raises:
@@ -117,7 +134,7 @@ def rerank_address(variable: str, value: str) -> httpx.URL:
         raise ConfigurationError(f"{variable}={value}: {url.port} is not a port")
     if url.path in ("", "/"):
         raise ConfigurationError(f"{variable}={value} must have the endpoint's path, as in {example}")
-    return url
+    return RerankAddress(str(url.copy_with(query=None)), url.params.get("model") or None)
 
 
 def open_reranker(setting: str, key: SecretStr, timeout_s: float) -> Reranker | None:

@@ -23,6 +23,7 @@ CARD = {
     "faststream": "faststream",
     "aiokafka": "aiokafka",
     "qdrant-client": "qdrant_client",
+    "ollama": "ollama",
     "trafilatura": "trafilatura",
     "pypdf": "pypdf",
     "xxhash": "xxhash",

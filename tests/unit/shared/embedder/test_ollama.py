@@ -42,7 +42,7 @@ FAULTS: list[tuple[Fault, str]] = [
     ("redirect", "answered 307"),
     ("few", "returned 1 vectors for 2 texts"),
     ("short", "returned a vector of 63 numbers; nomic-embed-text had 64 at the start"),
-    ("nan", "gave an invalid answer"),
+    ("nan", "returned a damaged vector"),
     ("null", "gave an invalid answer"),
     ("zero", "returned a damaged vector"),
 ]

@@ -15,7 +15,7 @@ from shared.embedder.refusals import KEPT_S, MOST_DOCUMENTS, REST_S, TRIES
 from shared.embedder.served import Prefixes, ServedEmbedder, prefixes_of
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.model_server.ollama import OllamaAddress
-from shared.model_server.openai import OpenAiAddress
+from shared.model_server.openai import OpenAiAddress, OpenAiServer
 from tests.fakes.clock import SetClock
 from tests.servers import fake_ollama, fake_openai
 from tests.servers.fake_models import vector
@@ -44,8 +44,8 @@ async def started(server: FakeOllama | FakeOpenAi, clock: SetClock, stack: Async
         model = OllamaModel(OllamaAddress(server.url, fake_ollama.EMBEDDING_MODEL), timeout_s=20)
         embedder = ServedEmbedder(model, clock=clock)
     else:
-        address = OpenAiAddress(server.base, fake_openai.EMBEDDING_MODEL)
-        embedder = ServedEmbedder(OpenAiModel(address, SecretStr(""), timeout_s=20), clock=clock)
+        http = OpenAiServer(OpenAiAddress(server.base, fake_openai.EMBEDDING_MODEL), SecretStr(""), timeout_s=20)
+        embedder = ServedEmbedder(OpenAiModel(http), clock=clock)
     await embedder.start()
     stack.push_async_callback(embedder.close)
     return embedder

@@ -126,7 +126,7 @@ async def test_an_answer_without_end_is_left(kind: str, *, packed: bool) -> None
 
         async def ask() -> None:
             if kind == "openai":
-                await OpenAiModel(address, key, 60.0).embed(["a"])
+                await OpenAiModel(OpenAiServer(address, key, 60.0)).embed(["a"])
             elif kind == "ollama":
                 await OllamaModel(ollama_address("X", f"ollama://{server.host}/m"), 60.0).ping()
             elif kind == "rerank":
@@ -149,7 +149,7 @@ async def test_a_packed_answer_is_read() -> None:
             return True
 
     async with running(Packed()) as server:
-        model = OpenAiModel(OpenAiAddress(f"{server.url}/v1", "m"), SecretStr(""), 60.0)
+        model = OpenAiModel(OpenAiServer(OpenAiAddress(f"{server.url}/v1", "m"), SecretStr(""), 60.0))
 
         assert await model.embed(["a"]) == [[1.0]]
         await model.close()
@@ -163,19 +163,8 @@ async def test_an_answer_packed_otherwise_than_asked_is_refused_before_it_is_unp
             return True
 
     async with running(Packed()) as server:
-        model = OpenAiModel(OpenAiAddress(f"{server.url}/v1", "m"), SecretStr(""), 60.0)
+        model = OpenAiModel(OpenAiServer(OpenAiAddress(f"{server.url}/v1", "m"), SecretStr(""), 60.0))
 
         with pytest.raises(BadAnswer, match=f"invalid answer: it is packed as {coding}, and gzip was asked for"):
             await model.embed(["a"])
         await model.close()
-
-
-async def test_who_still_asks_after_the_end_finds_the_server_unavailable() -> None:
-    openai = OpenAiModel(OpenAiAddress("http://127.0.0.1:1/v1", "m"), SecretStr(""), 60.0)
-    ollama = OllamaModel(ollama_address("X", "ollama://127.0.0.1:1/m"), 60.0)
-    for each in (openai, ollama, openai):
-        await each.close()
-
-    for asked in (openai.ping(), ollama.ping(), anext(openai.events("/chat/completions", {}, dict[str, Any]))):
-        with pytest.raises(Unavailable, match="is not asked any more"):
-            await asked
