@@ -63,12 +63,16 @@ _ITEMS = frozenset({"item", "li", "list-item", "listitem", "step"})
 _COUNTS = re.compile("(?<!un)order|number|arabic|alpha|roman")
 _LABELS = ("{*}label", "{*}term", "{*}dt", "{*}glossterm")
 _TERMS = frozenset({"listitem", "def", "dd", "glossdef"})  # what stands beside a term that it explains
+_MANY = _TABLES | {"def-list", "dl", "itemizedlist", "list", "ol", "orderedlist", "sl", "ul", "variablelist"}
 # What stands between the parts of an element that has no text but theirs
-_BETWEEN = {"choice": " ", "menucascade": " > ", "menuchoice": " > ", "keycombo": "+"}
 _TOGETHER = {"name": " ", "personname": " ", "author": " ", "pub-date": " ", "person-group": ", ", "contrib": " "} | {
     "element-citation": ", ",
     "kwd-group": ", ",
+    "keycombo": "+",
+    "menucascade": " > ",
+    "menuchoice": " > ",
 }
+_OWN_LINES = ("{*}p", "{*}para", "{*}title", "{*}label")  # in such an element: then each part has its own
 _LINKS = ("{*}a", "{*}ext-link", "{*}link", "{*}ref", "{*}ulink", "{*}uri", "{*}xref")
 _MARKED = re.compile(r"\d{1,3}(?:[,\u2013-]\d{1,3})*")
 _NOTE_KINDS = frozenset({"bibr", "fn", "table-fn"})
@@ -308,19 +312,19 @@ def _drop_marks(root: "_Element") -> None:
 
     for kind in _MARKS.get(tag(root), ()):
         for mark in root.iter(f"{{*}}{kind}"):
-            mark.text = mark.text or mark.get("equiv-text") or mark.get("equiv")
+            says = mark.get("equiv-text") or mark.get("disp") or ""
+            mark.text = mark.text or ("" if says.startswith("<") else says)
         etree.strip_tags(root, f"{{*}}{kind}")
 
 
 def _set_apart(root: "_Element") -> None:
-    """Put blanks around lines of a drawing's text, and signs between the readings of a word and the steps of a menu."""
+    """Put blanks around lines of a drawing's text, and between the readings of a word."""
     for line in root.iter("{*}tspan"):
         if line.get("y") or line.get("dy"):
             enclose(line, " ", "")
-    for kind, sign in _BETWEEN.items():
-        for around in root.iter(f"{{*}}{kind}"):
-            for part in [each for each in around if tag(each) != "shortcut"][:-1]:
-                enclose(part, "", sign)
+    for choice in root.iter("{*}choice"):
+        for reading in list(choice)[:-1]:
+            enclose(reading, "", " ")
 
 
 def _mark_raised(root: "_Element") -> None:
@@ -362,31 +366,45 @@ def _first_within(element: "_Element") -> "_Element":
 
 def _join_parts(root: "_Element") -> None:
     """Drop the words of an index, and write names, sources and keywords, whose parts are elements, as one text."""
-    for entry in root.iter("{*}indexterm"):
+    for entry in list(root.iter("{*}indexterm")):  # one may be within another
         entry[:], entry.text = [], None
     for kind, sign in _TOGETHER.items():
-        for each in root.iter(f"{{*}}{kind}"):
-            if len(each) and not any((text or "").strip() for text in (each.text, *(part.tail for part in each))):
-                each.text, each[:] = sign.join(filter(None, map(words, each))), []
+        for each in reversed(list(root.iter(f"{{*}}{kind}"))):  # the inner ones first, so that none is read again
+            own = any((text or "").strip() for text in (each.text, *(part.tail for part in each)))
+            if len(each) and not own and next(each.iterdescendants(*_OWN_LINES), None) is None:
+                keys = [part for part in each if tag(part) == "shortcut"]  # of a menu's last step
+                each[:] = [part for part in each if part not in keys]
+                each.text, each[:] = "".join((_joined(each, sign), *(f" ({words(key)})" for key in keys))), []
+
+
+def _joined(element: "_Element", sign: str = " ") -> str:
+    """Return all text in the element; the sign stands between parts that have no text beside them."""
+    says = [_joined(part) for part in element]
+    beside = [part.tail or "" for part in element]
+    if "".join((element.text or "", *beside)).strip() or all(tag(part) in _INLINE for part in element):
+        return f"{element.text or ''}{''.join(chain.from_iterable(zip(says, beside, strict=True)))}"
+    return sign.join(filter(None, (" ".join(each.split()) for each in says)))
 
 
 def _join_labels(root: "_Element") -> None:
     """Write numbers of sections and tables, and terms, before what they name or what explains them."""
     for label in list(root.iter(*_LABELS)):
-        said, told = words(label), label.getnext()
-        is_term = tag(label) != "label"
-        if told is None or not said or not words(told) or (label.tail or "").strip():
+        told, is_term = label.getnext(), tag(label) != "label"
+        if told is None or tag(told) == tag(label) or not words(told) or (is_term and tag(told) not in _TERMS):
             continue
-        if is_term and tag(told) == tag(label):
-            enclose(told, f"{said} / ", "")
-        elif not is_term or tag(told) in _TERMS:
-            first = _first_within(told)
-            if _code(first) or (len(first) and not (first.text or "").strip()):  # code or a table is first
-                continue
-            first.text = f"{said}{':' if is_term and said[-1] != ':' else ''} {(first.text or '').lstrip()}"
-        else:
+        labels = [label]
+        while is_term and (before := labels[-1].getprevious()) is not None and tag(before) == tag(label):
+            labels.append(before)
+        first, around = _first_within(told), [told]
+        while around[-1] is not first:
+            around.append(around[-1][0])
+        said = " / ".join(filter(None, map(words, reversed(labels))))
+        apart = any((each.tail or "").strip() for each in labels) or any(tag(each) in _MANY for each in around)
+        if not said or apart or _code(first) or (len(first) and not (first.text or "").strip()):  # code or a table
             continue
-        label[:], label.text = [], None
+        first.text = f"{said}{':' if is_term and said[-1] != ':' else ''} {(first.text or '').lstrip()}"
+        for each in labels:
+            each[:], each.text = [], None
 
 
 def _write_addresses(root: "_Element") -> None:

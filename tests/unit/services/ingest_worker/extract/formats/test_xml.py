@@ -549,7 +549,41 @@ def test_lists_links_marks_and_equations_are_as_a_reader_sees_them(body: str, te
             "<p>Press <keycombo><keycap>Ctrl</keycap><keycap>S</keycap></keycombo>.</p>",
             "Press Ctrl+S.",
         ),
+        (
+            "<menuchoice>\n<shortcut><keycombo><k>Ctrl</k><k>S</k></keycombo></shortcut><gui>File</gui><gui>Save</gui></menuchoice>",
+            "File > Save (Ctrl+S)",
+        ),
+        (
+            "<p>A<indexterm>rope<indexterm>old</indexterm></indexterm> b<indexterm>knot</indexterm>.</p>",
+            "A b.",
+        ),
+        (
+            "<contrib><name><surname>Petry</surname></name><aff><institution>Pier</institution><city>Rome</city></aff></contrib>",
+            "Petry Pier Rome",
+        ),
+        (
+            "<contrib><aff><w><id>r.org/1</id><name>Pier</name></w>, <city>Rome</city></aff><e>a@b.c</e></contrib>",
+            "r.org/1 Pier, Rome a@b.c",
+        ),
+        ("<author><who><first>Ines</first><last>Petry</last></who></author>", "Ines Petry"),
         # what looks like these
+        ("<p>The <name><hi>P</hi><hi>etry</hi></name> rig.</p>", "The Petry rig."),
+        (
+            "<contrib><name><surname>Petry</surname></name><bio><p>Sails.</p><p>Rows.</p></bio></contrib>",
+            "Petry\n\nSails.\n\nRows.",
+        ),
+        ("<kwd-group><title>Keys</title><kwd>rope</kwd><kwd>knot</kwd></kwd-group>", "### Keys\n\nrope\n\nknot"),
+        ("<list><item><term>rope</term><term>knot</term></item></list>", "rope\n\nknot"),
+        ("<fig><label>Rope</label><label>Seil</label><p>x</p></fig>", "Rope\n\nSeil x"),
+        ("<p>See <term>rope</term> <term>knot</term>.</p>", "See rope knot."),
+        (
+            "<fig><label>Table 1</label><table><tr><td>1</td><td>2</td></tr></table></fig>",
+            "Table 1\n\n| 1 | 2 |\n| --- | --- |",
+        ),
+        (
+            "<def-item><term>Knots</term><def><list><list-item><p>Bowline</p></list-item></list></def></def-item>",
+            "Knots\n\nBowline",
+        ),
         ("<p>The <term>bight</term> <b>here</b> is a bend.</p>", "The bight here is a bend."),
         (
             "<dlentry><dt>EGT</dt><dd><table><tr><td>1</td><td>2</td></tr></table></dd></dlentry>",
@@ -579,6 +613,9 @@ def test_texts_of_translations_stand_with_their_names_whatever_tags_are_within()
         "name: hi; string: Hello %s!\n\nname: boats; item: a boat (quantity: one); item: boats (quantity: other)"
     )
     assert "source: Depth {d} m; target: Tiefe {d} m; " in _read(f"<?xml version='1.0'?>{xliff}").text
+    for mark in ('equiv-text="&lt;br/&gt;"', 'equiv="br" disp="&lt;br/&gt;"', 'equiv="INTERPOLATION"'):
+        text = _read(f"<?xml version='1.0'?>{xliff}".replace('equiv-text="{d}"', mark)).text
+        assert "source: Depth m; target: Tiefe {d} m; " in text
 
 
 def test_what_only_leads_to_a_record_gives_it_its_name_and_fields_of_the_whole_are_one() -> None:
