@@ -338,6 +338,29 @@ async def test_unknown_fields_are_taken_ignored_and_named(client: httpx.AsyncCli
     assert "warnings" not in (await client.post("/rag/search", json={"query": "lantern"})).json()
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "near"),
+    [
+        ("POST", "/rag/ingest", {"source": "s", "path": "p", "txt": LANTERN}, "txt: text"),
+        ("POST", "/rag/ingest", {"SOURCE": "s", "path": "p", "text": LANTERN}, "SOURCE: source"),
+        ("POST", "/rag/search", {"qery": "lantern"}, "qery: query"),
+        ("POST", "/rag/query", {"question": "lantern", "documentId": ["x"]}, "documentId: documentIds"),
+        ("POST", "/chat", {"mesage": "lantern", "useRag": True}, "mesage: message"),
+        ("POST", "/chat", {"message": "lantern", "UseRAG": True}, "UseRAG: useRag"),
+        ("PATCH", "/rag/documents/d", {"tagz": ["a"]}, "tagz: tags"),
+        ("DELETE", "/rag/documents", {"filter": {"source": "s"}}, "filter: filters"),
+    ],
+)
+async def test_a_refusal_names_the_unknown_fields_too(
+    client: httpx.AsyncClient, method: str, path: str, body: dict[str, Any], near: str
+) -> None:
+    reply = await client.request(method, path, json=body)
+    field, _, meant = near.partition(": ")
+
+    assert reply.status_code >= 400
+    assert f"{field}: there is no such field; did you mean {meant}?" in reply.text
+
+
 async def test_who_asks_for_strict_handling_is_refused(client: httpx.AsyncClient) -> None:
     strict = {"Prefer": "wait=20, handling=strict"}
     body = {"source": "s", "path": "p", "text": LANTERN}
@@ -381,7 +404,7 @@ async def test_a_hash_is_shown_doubted_and_decides_nothing(client: httpx.AsyncCl
 async def test_each_item_of_a_batch_names_its_document_and_its_warnings(client: httpx.AsyncClient) -> None:
     items = [
         {"source": "s", "path": "a", "text": LANTERN, "titel": "x"},
-        {"source": "s", "path": "b"},
+        {"source": "s", "path": "b", "txt": HERONS},
         {"source": "s", "path": "a", "text": HERONS},
         5,
     ]
@@ -397,6 +420,7 @@ async def test_each_item_of_a_batch_names_its_document_and_its_warnings(client: 
     ]
     assert [item["status"] for item in told] == ["superseded", "failed", "updated", "failed"]
     assert told[0]["warnings"] == ["titel: there is no such field; did you mean title?"]
+    assert told[1]["warnings"] == ["txt: there is no such field; did you mean text?"]
 
 
 async def test_a_sender_that_may_not_read_sees_how_its_submission_ended(parts: ApiParts, app: Litestar) -> None:

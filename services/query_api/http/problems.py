@@ -6,7 +6,8 @@ as `error` and as `message`, `code` and `details`. Routes of OpenAI's API answer
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, Final
@@ -153,6 +154,9 @@ ERRORS: dict[str, dict[str, Any]] = {  # the JSON schemas of the errors' bodies,
     ),
 }
 
+WARNINGS: Final = "warnings"  # key in a scope's state, and in a reply, which needn't have any
+ERRORS["Problem"]["properties"][WARNINGS] = {"type": "array", "items": _TEXT, "description": "Such as unknown fields."}
+_LONGEST_NAME: Final = 60  # characters of one that is compared with the known ones
 _REQUEST_ID = "request_id"  # key in a scope's state
 _TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 MOST_NAMED = 20  # mistakes of one request that its reply names
@@ -305,6 +309,8 @@ def answer(request: AnyRequest, problem: Problem) -> Response[bytes]:
             problem.headers["X-Should-Retry"] = "false"
     else:
         told = body(problem, path_of(request.scope))
+        if sentences := request.scope["state"].get(WARNINGS):  # a misspelt field is often why another one is missing
+            told[WARNINGS] = sentences
         if ("errors", "flag") in preferences(request):  # NextStep's error body has a flag where ours has the sentence
             told |= {"error": True}
         if path.rstrip("/") == "/retrieval":
@@ -329,6 +335,19 @@ async def send_problem(problem: Problem, scope: Scope, receive: Receive, send: S
     await answer(request, problem).to_asgi_response(None, request)(scope, receive, send)
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question that suggests the nearest known name, to follow a sentence; '' if none is near."""
+    near = nearest(name, known, 0.6)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    """Return the known name that the name resembles most, if any does by `cutoff`, 0 to 1."""
+    folded = {each.casefold(): each for each in sorted(known)}
+    near = get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff) if len(name) <= _LONGEST_NAME else []
+    return folded[near[0]] if near else None
+
+
 def of_contract(error: msgspec.ValidationError, sent: Any, kind: Any, within: str = "") -> Problem:
     """Return the 400 that says in plain words which field of a body is wrong and what it must be, after `within`.
 
@@ -337,7 +356,11 @@ def of_contract(error: msgspec.ValidationError, sent: Any, kind: Any, within: st
     what, _, path = str(error).partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
     steps = [name or number for name, number in _STEP.findall(path)]
-    problem = _unfit(path, what, _at(sent, steps), _choices(_type_info(kind), steps))
+    info = _type_info(kind)
+    problem = _unfit(path, what, _at(sent, steps), _choices(info, steps))
+    if what.startswith("Object contains unknown field") and isinstance(info, msgspec.inspect.StructType) and not path:
+        name, known = problem.details["field"], [each.encode_name for each in info.fields]
+        problem = invalid(name, "there is no such field" + did_you_mean(name, known))
     return Problem(problem.status, f"{within}: {problem.sentence}", code=problem.code) if within else problem
 
 

@@ -8,7 +8,6 @@ evaluate as its own text.
 
 import functools
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +19,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
-from services.query_api.http.problems import MOST_NAMED, Problem, invalid, preferences
+from services.query_api.http.problems import MOST_NAMED, WARNINGS, Problem, did_you_mean, invalid, nearest, preferences
 
 # Routes of our own contract; other products' clients send many fields that are ignored.
 OURS: Final = ("/rag/", "/ops/", "/knowledge-base", "/chat")
@@ -28,9 +27,7 @@ OURS: Final = ("/rag/", "/ops/", "/knowledge-base", "/chat")
 FILTERING: Final = frozenset({"documentIds", "documentId", "filters", "pathPrefix", "tagsAll"})
 _FILTERS: Final = ("ragFilters", "filters")  # the fields that hold filters
 STRICT: Final = ("handling", "strict")  # with it, a caller wants doubtful requests to be refused
-_KEY: Final = "warnings"
 _QUERY: Final = "query_parameters"  # in a route's opt, by its paths
-_LONGEST: Final = 60  # characters of a name that is compared with the known ones
 
 
 def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
@@ -41,12 +38,12 @@ def warn(request: Request[Any, Any, Any], sentence: str, field: str) -> None:
     """
     if STRICT in preferences(request):
         raise Problem(400, sentence, details={"field": field})
-    request.scope["state"].setdefault(_KEY, []).append(sentence)
+    request.scope["state"].setdefault(WARNINGS, []).append(sentence)
 
 
 def warned(request: Request[Any, Any, Any]) -> tuple[str, ...]:
     """Return the request's warnings so far, for a reply that isn't a JSON object."""
-    return tuple(request.scope["state"].get(_KEY, ()))
+    return tuple(request.scope["state"].get(WARNINGS, ()))
 
 
 def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
@@ -66,18 +63,6 @@ def unknown_fields(names: Iterable[str], known: Iterable[str]) -> dict[str, str]
     if (more := len(unknown) - MOST_NAMED) > 0:
         found[unknown[MOST_NAMED]] = f"there are {more} more unknown fields"
     return found
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the question that suggests the nearest known name, to follow a sentence; '' if none is near."""
-    near = nearest(name, known, 0.6)
-    return f"; did you mean {near}?" if near else ""
-
-
-def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
-    """Return the known name that the name resembles most, if any does by `cutoff`, 0 to 1."""
-    near = get_close_matches(name, sorted(known), n=1, cutoff=cutoff) if len(name) <= _LONGEST else []
-    return near[0] if near else None
 
 
 def warn_of_unknown(request: Request[Any, Any, Any], names: Iterable[str], known: Iterable[str]) -> None:
@@ -115,7 +100,7 @@ class ReplyWarnings(ASGIMiddleware):
             nonlocal start
             if (
                 message["type"] == "http.response.start"
-                and scope["state"].get(_KEY)
+                and scope["state"].get(WARNINGS)
                 and message["status"] < 400
                 and Headers(message["headers"]).get("content-type", "").startswith("application/json")
             ):
@@ -124,7 +109,7 @@ class ReplyWarnings(ASGIMiddleware):
             if message["type"] == "http.response.body" and start is not None:
                 begun, start = start, None
                 if not message.get("more_body", False):
-                    message["body"] = _with(message["body"], scope["state"][_KEY])
+                    message["body"] = _with(message["body"], scope["state"][WARNINGS])
                     MutableScopeHeaders.from_message(begun)["Content-Length"] = str(len(message["body"]))
                 await send(begun)
             await send(message)
@@ -137,8 +122,8 @@ def _with(body: bytes, sentences: list[str]) -> bytes:
         reply = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except msgspec.DecodeError:  # a list
         return body
-    own = msgspec.json.decode(reply.get(_KEY, b"[]"), type=list[str])
-    return msgspec.json.encode({**reply, _KEY: [*own, *sentences]})
+    own = msgspec.json.decode(reply.get(WARNINGS, b"[]"), type=list[str])
+    return msgspec.json.encode({**reply, WARNINGS: [*own, *sentences]})
 
 
 def _check_query(scope: Scope) -> None:

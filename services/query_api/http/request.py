@@ -78,14 +78,16 @@ class ApiRequest(Request[Caller, None, State]):
         if kind not in ("", FORM, "application/json") and not kind.endswith("+json"):
             raise Problem(415, f"the body is {kind}; send application/json or {FORM}", details={"contentType": kind})
         data = await self.body()
-        value, doubts = await beside(len(data) > LARGE, self._understood, kind, data)
-        for name, sentence in doubts.items():
-            warn(self, sentence, name)
-        return value
+        doubts: dict[str, str] = {}
+        try:
+            return await beside(len(data) > LARGE, self._understood, kind, data, doubts)
+        finally:  # a refused body's, too: what it lacks may be there under another name
+            for name, sentence in doubts.items():
+                warn(self, sentence, name)
 
-    def _understood(self, kind: str, data: bytes) -> tuple[Any, dict[str, str]]:
-        """Return the body as the handler's type, and a sentence for each field that is unknown or taken otherwise."""
-        data, doubts = data.removeprefix(b"\xef\xbb\xbf"), dict[str, str]()
+    def _understood(self, kind: str, data: bytes, doubts: dict[str, str]) -> Any:
+        """Return the body as the handler's type; add to `doubts` each field that is unknown or taken otherwise."""
+        data = data.removeprefix(b"\xef\xbb\xbf")
         declared = getattr(self.route_handler, "parsed_data_field", None)
         # `curl -d '{…}'` declares JSON as a form.
         if kind == FORM and not data.lstrip().startswith(b"{"):
@@ -95,20 +97,20 @@ class ApiRequest(Request[Caller, None, State]):
             value = parse_json(data, values=takes.values)
             value = value if self.method == "PATCH" else given(value)  # its null removes the field (RFC 7396)
         if declared is None:
-            return value, doubts
+            return value
         if isinstance(value, dict):
             path = self.scope["path"]
             known = fields_of(declared.annotation)
             if known and path.startswith(OURS):
-                doubts = unknown_fields(value, known)
+                doubts |= unknown_fields(value, known)
             elif "ragFilters" in known:
-                doubts = unknown_fields(FILTERING & value.keys(), known)
+                doubts |= unknown_fields(FILTERING & value.keys(), known)
             # What deletes must say what it means.
             if self.method != "DELETE" and not path.startswith("/ops/"):
                 value, more = lenient(value, declared.annotation)
                 doubts |= more
         try:  # here: the framework does it in the loop, and keeps a refused body until the next full collection
-            return msgspec.convert(value, declared.annotation, strict=False, str_keys=True), doubts
+            return msgspec.convert(value, declared.annotation, strict=False, str_keys=True)
         except msgspec.ValidationError as error:
             raise of_contract(error, value, declared.annotation) from None
 

@@ -142,20 +142,24 @@ class _Batch:
         """Return the item's submission, and note its name, its warnings, and the chunks that were left out."""
         value = parse_json(item, "the item", values=BATCH.values)
         told = self._told[number] = {"source": _name(value, "source", 30), "path": _name(value, "path", 45)}
-        fields, doubts = lenient(value, IngestBody) if isinstance(value, dict) else (value, {})
+        fields = value
+        if isinstance(value, dict):
+            fields, doubts = lenient(value, IngestBody)
+            self._doubt(told, doubts | unknown_fields(value, _FIELDS))  # of what is refused, too
         document, skipped, doubt = document_of(self._tenant, body_of(fields, IngestBody))
         told |= {"source": document.source, "path": document.path}
-        doubts |= unknown_fields(value, _FIELDS)
-        if doubt is not None:
-            doubts["hash"] = doubt
-        if self._strict:  # as the caller asked
-            for field, sentence in doubts.items():
-                raise Problem(400, sentence, details={"field": field})
-        if doubts:
-            told["warnings"] = self._few(tuple(doubts.values()))
+        self._doubt(told, {"hash": doubt} if doubt is not None else {})
         if skipped:
             told |= {"skipped_count": len(skipped), "skipped": self._few(skipped)}
         return document
+
+    def _doubt(self, told: dict[str, Any], doubts: dict[str, str]) -> None:
+        """Add the warnings to the item's. Raises a 400 with the first one if the caller asked for strict handling."""
+        if self._strict:
+            for field, sentence in doubts.items():
+                raise Problem(400, sentence, details={"field": field})
+        if doubts:
+            told["warnings"] = (*told.get("warnings", ()), *self._few(tuple(doubts.values())))
 
     def _few(self, mistakes: tuple[T, ...]) -> tuple[T, ...]:
         """Return those of the mistakes that the reply names, and count the others."""

@@ -21,8 +21,7 @@ import structlog
 
 from services.query_api.http.circuit_breaker import CircuitBreaker
 from services.query_api.http.monitoring import Metrics
-from services.query_api.http.problems import MOST_NAMED
-from services.query_api.http.reply_warnings import did_you_mean
+from services.query_api.http.problems import MOST_NAMED, did_you_mean
 from services.query_api.search.candidates import NO_WEIGHTS, Candidate, distinct, fuse, join
 from services.query_api.search.facets import FacetValues, facet_values
 from services.query_api.search.filters import FIELDS

@@ -9,6 +9,7 @@ from litestar import Litestar, get
 from msgspec import Meta
 
 from services.query_api.http.problems import HANDLERS, Problem, body, in_words, media_type, of_contract, of_pipeline
+from services.query_api.ops.generation_plan import BuildRequest
 from shared.errors import Rejected, Unavailable
 from shared.runtime.probes import RETRY_AFTER_S
 
@@ -145,6 +146,16 @@ def test_a_wrong_value_is_refused_in_a_person_s_words(sent: Any, sentence: str) 
     problem = of_contract(refused.value, sent, Form)
 
     assert (problem.status, problem.sentence) == (400, sentence)
+
+
+def test_the_nearest_field_is_suggested_where_unknown_ones_are_refused() -> None:
+    sent = {"ChunkSIZE": 800}
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.convert(sent, BuildRequest)
+
+    problem = of_contract(refused.value, sent, BuildRequest)
+
+    assert problem.sentence == "ChunkSIZE: there is no such field; did you mean chunkSize?"
 
 
 def test_a_message_that_is_not_known_is_kept() -> None:
