@@ -19,7 +19,6 @@ import structlog
 from services.ingest_worker import parser_child
 from services.ingest_worker.chunk import from_prepared, version_chunks
 from services.ingest_worker.extract import Extraction, Hints, detect, extract, limits
-from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.parser_child import (
     LENGTH_BYTES,
     MOST_FRAME,
@@ -38,6 +37,7 @@ from shared import sandbox
 from shared.contracts import Chunk, DocumentExtracted, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
 from shared.errors import Rejected, RetryLater, Unavailable
+from shared.fair_queue import FairTurns
 from shared.inputs.limits import LONGEST_URL
 from shared.log import Record
 from shared.log.consume import Handle, stepped_aside

@@ -19,6 +19,7 @@ import structlog
 
 from shared import sandbox
 from shared.errors import Unavailable
+from shared.fair_queue import CALLER, FairTurns
 from shared.settings import ConfigurationError
 from shared.store import (
     EVERYTHING,
@@ -51,6 +52,7 @@ UPKEEP_EVERY_S = 10.0  # bounds the write-ahead logs, and the time to open them
 _SLICE = 64  # points in one frame: some milliseconds of the engine's time, then other requests get their turn
 _READ_SLICE = 256
 _SEARCHES = 2  # searches sent at once: the engine works on one while the event loop processes the previous one
+_READS = 2  # other reads of many points sent at once: those of one caller would be answered before those of another
 _STOP_S = 3.0  # wait for the flush at the end
 _LEAVE_S = 1.5  # wait for its exit after the flush; then it is killed, which loses nothing: its log has all writes
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
@@ -96,7 +98,7 @@ class EdgeStore:
         self._child = None if attach else _Child(folder, lock_wait_s, upkeep_every_s)
         self._connection: _Connection | None = None
         self._dialling = asyncio.Lock()
-        self._searching = asyncio.Semaphore(_SEARCHES)
+        self._searching, self._reading = FairTurns(_SEARCHES), FairTurns(_READS)
         self._closed = False
 
     @property
@@ -187,13 +189,13 @@ class EdgeStore:
         order: Order | None = None,
     ) -> PointPage:
         arguments = check_name(name), where, check_limit(limit), check_after(after), vectors, fields, order
-        return await self._ask(_page, "scroll", *arguments)
+        return await self._read(_page, "scroll", *arguments)
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
-        return await self._ask(_number, "count", check_name(name), where)
+        return await self._read(_number, "count", check_name(name), where)
 
     async def facet(self, name: str, field: str, where: Filter = EVERYTHING, *, limit: int = 1000) -> dict[str, int]:
-        return await self._ask(_counts, "facet", check_name(name), field, where, check_limit(limit))
+        return await self._read(_counts, "facet", check_name(name), field, where, check_limit(limit))
 
     async def delete(self, name: str, where: Filter) -> None:
         await self._ask(_nothing, "delete", check_name(name), check_narrow(where))
@@ -205,7 +207,7 @@ class EdgeStore:
         arguments = check_name(name), legs, where, check_limit(limit), heads
         # If twenty were sent, their answers would come together, and each step of all other work would wait for all of
         # them to be decoded and scored.
-        async with self._searching:
+        async with self._searching.turn(CALLER.get()):
             found: wire.SearchFound = await self._ask(_found, "search", *arguments)
         return found.hits()
 
@@ -228,6 +230,15 @@ class EdgeStore:
 
     async def flush(self) -> None:
         await self._ask(_nothing, "flush")
+
+    async def _read(self, decoder: "msgspec.msgpack.Decoder[T]", method: str, *arguments: Any) -> T:
+        caller, patience_s = CALLER.get(), min(self._timeout_s, PATIENCE.get())
+        if not await self._reading.came(caller, patience_s):
+            raise Unavailable(f"the store gave no answer to {method} within {patience_s:g} s")
+        try:
+            return await self._ask(decoder, method, *arguments)
+        finally:
+            self._reading.release(caller)
 
     async def _ask(
         self, decoder: "msgspec.msgpack.Decoder[T]", method: str, *arguments: Any, patience_s: float | None = None

@@ -12,8 +12,8 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any, Final
 
-from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.fetch.hosts import Busy
+from shared.fair_queue import FairTurns
 
 Lookup = Callable[..., Iterable[tuple[Any, ...]]]  # as socket.getaddrinfo
 

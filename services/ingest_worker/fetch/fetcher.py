@@ -12,7 +12,6 @@ import httpx
 import msgspec
 import structlog
 
-from services.ingest_worker.fair_turns import FairTurns
 from services.ingest_worker.fetch import robots
 from services.ingest_worker.fetch.body import codings_of, decoded
 from services.ingest_worker.fetch.guard import Guard
@@ -20,6 +19,7 @@ from services.ingest_worker.fetch.hosts import Busy, Hosts
 from services.ingest_worker.fetch.robots import Robots
 from shared.contracts import Validators
 from shared.errors import Rejected
+from shared.fair_queue import FairTurns
 from shared.inputs.urls import authority, canonical, origin
 from shared.log.consume import stepped_aside
 from shared.log.failure import Backoff

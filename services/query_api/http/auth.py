@@ -18,6 +18,7 @@ from services.query_api.http.browsers import SAFE, sending_site
 from services.query_api.http.problems import Problem
 from services.query_api.http.route_decorator import ROUTE_ROLES
 from shared.contracts import DEFAULT_TENANT
+from shared.fair_queue import CALLER
 from shared.runtime.key_file import KeyFile, digest_of, key_id
 from shared.runtime.probes import OPEN
 from shared.settings import ROLES, ApiKey, Role
@@ -218,6 +219,7 @@ class Authenticate(ASGIMiddleware):
         handler = scope["route_handler"]
         if not handler.opt.get(OPEN) and cast("HTTPScope", scope)["method"] != "OPTIONS":
             scope["user"] = caller = await slowed(self._keyring.caller_of(ASGIConnection(scope)))
+            CALLER.set(caller.tenant)  # a request has a task, and so a context, of its own
             roles: tuple[Role, ...] = handler.opt.get(ROUTE_ROLES, ())
             if roles and not any(map(caller.may, roles)):
                 raise Problem(403, f"this API key lacks the role {roles[0]}", details={"role": roles[0]})

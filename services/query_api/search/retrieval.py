@@ -32,6 +32,7 @@ from shared import tracing
 from shared.answers.follow_up import LONGEST_QUESTION
 from shared.embedder import BUILT_IN_MODEL, Embedder, Vector
 from shared.errors import Unavailable
+from shared.fair_queue import FairTurns
 from shared.reranker import Reranker
 from shared.state.generations import CosineScale
 from shared.state.index import Head, Index
@@ -94,6 +95,7 @@ class Retriever:
         self._model_breaker = CircuitBreaker("the embedding model")
         self._store_breaker = CircuitBreaker("the store")
         self._reranker_breaker = CircuitBreaker("the reranker")
+        self._counting = FairTurns(1)  # facets, which may read 50,000 passages
 
     async def search(
         self,
@@ -226,7 +228,8 @@ class Retriever:
 
     async def facets(self, tenant: str, fields: Mapping[str, str], where: Filter) -> tuple[FacetValues, list[str]]:
         """Return the values of `fields_of` a request, with the number of matching documents; and warnings."""
-        async with self._patience("the store", self._store_breaker):
+        # What waits for its tenant's own others is no failure of the store.
+        async with self._counting.turn(tenant), self._patience("the store", self._store_breaker):
             return await facet_values(self.index, tenant, fields, where)
 
     async def expanded(self, hit: Found, neighbours: int) -> Expanded:

@@ -23,7 +23,8 @@ import pytest_asyncio
 
 import shared
 from shared.errors import Unavailable
-from shared.store import EVERYTHING, Filter, Ids, Leg, Point, Range, wire
+from shared.fair_queue import CALLER
+from shared.store import EVERYTHING, Filter, Ids, Leg, Point, PointPage, Range, wire
 from shared.store.edge import EdgeStore
 from shared.store.input_validation import MAX_DEPTH
 from shared.times import PATIENCE
@@ -278,6 +279,38 @@ async def test_few_searches_are_sent_at_once_and_all_are_answered(folder: Path) 
 
     assert found == [[[]]] * 20
     assert most == 2
+
+
+async def test_reads_of_many_points_are_sent_in_turns_of_their_callers(folder: Path) -> None:
+    path, frames = wire.socket_paths(folder)[-1], wire.Frames()
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    most, answered = 0, list[str]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal most
+        while data := await reader.read(1 << 20):
+            calls = [wire.CALLS.decode(frame) for frame in frames.feed(data)]
+            most = max(most, len(calls))
+            writer.writelines(wire.done_frame(call.number, PointPage([], None)) for call in calls)
+        writer.close()
+
+    async def read(store: EdgeStore, caller: str) -> None:
+        CALLER.set(caller)
+        await store.scroll("many", limit=1000)
+        answered.append(caller)
+
+    async with await asyncio.start_unix_server(serve, path):
+        store = EdgeStore(folder, attach=True)
+        await store.start()
+        async with asyncio.timeout(HANG_S), asyncio.TaskGroup() as tasks:
+            for caller in ["crowd"] * 20 + ["other"]:
+                tasks.create_task(read(store, caller))
+        await store.close()
+    path.unlink(missing_ok=True)
+
+    assert most == 2
+    assert len(answered) == 21
+    assert answered.index("other") < 5
 
 
 async def test_an_engine_that_does_not_answer_in_time_is_unavailable(folder: Path) -> None:

@@ -12,7 +12,7 @@ from services.query_api.search import retrieval
 from services.query_api.search.retrieval import Mode, Retriever
 from shared.errors import Unavailable
 from shared.state.index import Index
-from shared.store import Leg
+from shared.store import Filter, Leg
 from shared.store.bm25 import Bm25
 from tests.fakes.embedder import MemoryEmbedder
 from tests.fakes.state import GENERATION, ledger_and_index
@@ -77,3 +77,23 @@ async def test_short_words_weigh_less_in_questions_of_other_languages_alone(quer
 
     assert [leg.sparse for leg in asked] == [Bm25().query(query, foreign=foreign)]
     assert (Bm25().query(query, foreign=True) == Bm25().query(query)) is False
+
+
+async def test_facets_are_counted_for_one_tenant_after_the_other_and_waiting_is_no_failure() -> None:
+    asked = list[str]()
+
+    class Slow(MemoryStore):
+        async def scroll(self, *what: Any, **how: Any) -> Any:
+            asked.extend(each.any_of[0] for each in what[1].must if each.field == "metadata.tenant")
+            await asyncio.sleep(0.02)
+            return await super().scroll(*what, **how)
+
+    _, index = await ledger_and_index(Slow())
+    retriever = Retriever(index, MemoryEmbedder(), Bm25(), Metrics(CollectorRegistry()), patience_s=0.2)
+    fields = {"path": "path"}
+    async with asyncio.TaskGroup() as tasks:
+        for tenant in ["crowd"] * 20 + ["other"]:
+            tasks.create_task(retriever.facets(tenant, fields, Filter()))
+
+    assert len(asked) == 21
+    assert asked.index("other") < 5
