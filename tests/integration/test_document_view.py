@@ -317,6 +317,9 @@ async def test_a_missing_path_is_counted_and_confirmed(client: httpx.AsyncClient
     counted = await client.delete("/rag/documents", params={"source": "s"})
 
     assert (counted.json()["matched"], counted.json()["items"]) == (1, [])
+    assert counted.json()["message"] == "nothing was deleted yet: send confirm=1 to delete 1 document"
+    none = await client.request("DELETE", "/rag/documents", json={"filters": {"source": ["nowhere"]}})
+    assert (none.json()["matched"], none.json()["message"]) == (0, "no document matches")
     assert len((await client.get("/rag/documents")).json()["items"]) == 1
 
 

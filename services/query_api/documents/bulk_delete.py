@@ -96,7 +96,8 @@ async def rag_documents_delete(request: ApiRequest, wanted: NamedDependency[Dele
     chosen = selection.chosen(request.user.tenant)
     if selection.confirm is None:
         matched = await count_of(request.part(Resources), chosen)
-        message = f"nothing was deleted yet: send confirm={matched} to delete {matched} documents"
+        message = f"nothing was deleted yet: send confirm={matched} to delete {matched} document{'s' * (matched > 1)}"
+        message = message if matched else "no document matches"
         return DeletedPage(matched=matched, items=[], next_cursor=None, message=message)
     entries, following = await next_page(request, "delete", chosen, confirm=selection.confirm, cursor=selection.cursor)
     wait_s, _ = wait_of(request)
