@@ -393,7 +393,8 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             try:
                 async with self.read(lane.tp) as reader:
                     found = await reader.at(lane.next_left(record))
-                    start = (await reader.bounds())[0]  # only now: retention may have deleted it before it was read
+                    # Only now, as retention may have deleted it before it was read; and this waits 0.5 s for a fetch.
+                    start = 0 if record.offset in found else (await reader.bounds())[0]
             except Unavailable as error:
                 lane.waiting[record.offset] = error.sentence
                 self._regulate(lane)
@@ -404,7 +405,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 continue
             for each in found.values():
                 lane.restore(each)
-            if record.offset not in found and record.offset < start:
+            if record.offset < start:
                 self._break(f"{self.name} stopped: {_where(record)} was deleted before it was handled. {self._behind}")
             return found.get(record.offset)
         return None
