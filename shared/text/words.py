@@ -80,7 +80,7 @@ def stem(word: str) -> str:
         word = word[:-2]
     if len(word) > 3 and word[-1] == "e":
         word = word[:-1]
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls":
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls0123456789":
         word = word[:-1]
     return word
 

@@ -17,6 +17,8 @@ from shared.text.words import exact_forms, folded, paired, stem, stems, with_beg
         ("bus", "bus"),
         ("Straße".lower(), "straße"),
         ("is", "is"),
+        ("town77", "town77"),
+        ("2022", "2022"),
     ],
 )
 def test_the_commonest_english_endings_go(word: str, cut: str) -> None:
