@@ -17,7 +17,7 @@ from services.ingest_worker.extract.table_header import Covered, is_form
 from shared.inputs.limits import LONGEST_URL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lxml.html import HtmlElement
 
@@ -38,20 +38,28 @@ _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown o
 HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
 _PERMALINKS: Final = ("¶", "🔗")  # those that stand for nothing else, so also beside terms and captions
+_RETURNS: Final = re.compile(r"back|reverse")  # in roles and classes of such links
 _BACK: Final = ("↩", "↵", "⏎", "^")  # what links from a note say that lead back to its mark
 _SHOWN_LATER: Final = re.compile(r"\bexpand(?:er|able)?-(?:content|container|body)\b")  # classes
 _TICKED: Final = "//input[@type = 'checkbox' or @type = 'radio'][@disabled or ancestor::label]"
-_TASKS: Final = "//li[ancestor::ul[1][contains(@class, 'task-list')]] | //*[contains(@class, 'checkbox-o')]"
+_TASKS: Final = (
+    "//ul[contains(concat(' ', @class, ' '), ' inline-task-list ')]/li | //*[@class]"
+    "[contains(concat(' ', @class, ' '), ' checkbox-on ') or contains(concat(' ', @class, ' '), ' checkbox-off ')]"
+)
 _FILLED: Final = ("date", "datetime-local", "email", "month", "number", "tel", "text", "time", "url", "week")
-# Classes and ids of what stands around a text: ways to share it or to others, and what isn't printed
+# Classes and ids of what stands around a text: ways to share it, and to others
 _BESIDE: Final = re.compile(
-    r"(?:\A|\s)(?:no-?print|printfooter|catlinks|siteNotice|mw-jump-link|sharedaddy|jp-relatedposts|a2a_kit"
+    r"(?:\A|\s)(?:printfooter|catlinks|siteNotice|mw-jump-link|sharedaddy|jp-relatedposts|a2a_kit"
     r"|(?:[\w-]*-)?(?:bread-?crumbs?|share-(?:buttons|links)|social-(?:share|sharing)|comment-respond)"
     r"|(?:[\w-]*-)?(?:related-(?:posts|products|articles)|newsletter-(?:popup|modal|signup)|cookie-(?:notice|banner)))"
     r"(?:\Z|\s)"
 )
 _WORD: Final = re.compile(r"[^\W\d_]{2}")
-_DRAWINGS: Final = "//svg[not(ancestor::*[self::a or self::button or self::nav or self::svg or self::p or self::td])]"
+_DRAWINGS: Final = (
+    "//svg[not(parent::li)][not(ancestor::*"
+    "[contains('|a|button|nav|svg|p|td|th|span|label|summary|h1|h2|h3|h4|h5|h6|', concat('|', name(), '|'))])]"
+)
+_GLUED: Final = re.compile(r"(?![\u2e80-\ua4cf])[^\W_]")  # a letter or digit that would touch a time
 _PICTURES: Final = "|img|picture|svg|video|iframe|table|figcaption|"
 _PLAIN: Final = f"//figure[.//pre or not(.//*[contains('{_PICTURES}', concat('|', name(), '|'))])]"
 _PART: Final = 3  # of a page's words that such an element has at most
@@ -144,16 +152,30 @@ def _show_signs(tree: "HtmlElement") -> None:
 
 
 def _drop_beside(tree: "HtmlElement") -> None:
-    """Drop small parts whose names say that they are no part of the text, and dialogs; none has the page's heading."""
-    found = [
-        each
-        for each in islice(tree.xpath("//*[@class or @id or @aria-modal]"), _MOST)
-        if each.tag not in _MAIN and any(_BESIDE.search(each.get(name) or "") for name in ("class", "id"))
-    ]
+    """Drop small parts whose names say that they are no part of the text; none is a heading, or has the page's."""
+    found = {
+        each: len(words(each))
+        for each in _outermost(islice(tree.xpath("//*[@class or @id]"), _MOST))
+        if next(each.iter("h1"), None) is None
+    }
     room = len(words(tree)) / _PART if found else 0
+    of_name = Counter[str | None]()  # many parts of one name may be the page's text
+    for each, length in found.items():
+        of_name[each.get("class")] += length
     for each in found:
-        if next(each.iter("h1"), None) is None and len(words(each)) <= room:
+        if of_name[each.get("class")] <= room:
             each.drop_tree()
+
+
+def _outermost(among: "Iterable[HtmlElement]") -> "Iterator[HtmlElement]":
+    """Yield those beside a text that are in none of the others."""
+    found = set[Any]()
+    for each in among:
+        named = each.tag not in _MAIN and each.tag not in HEADINGS
+        if named and any(_BESIDE.search(each.get(name) or "") for name in ("class", "id")):
+            if found.isdisjoint(each.iterancestors()):
+                yield each
+            found.add(each)
 
 
 def _write_tables(tree: "HtmlElement") -> None:
@@ -291,6 +313,12 @@ def _keep_shown(tree: "HtmlElement") -> None:
             around.tag in ("td", "th", "dd")
             or (around.tag in ("p", "li", "blockquote", *HEADINGS) and said(around) != words(time))
         ):
+            before, parent, tail = time.getprevious(), time.getparent(), time.tail or ""
+            ahead = ("" if parent is None else parent.text) if before is None else before.tail
+            if _GLUED.match((ahead or "")[-1:]) or (not ahead and before is not None and before.tag != "br"):
+                time.text = f" {time.text or ''}"
+            if _GLUED.match(tail) or (not tail and time.getnext() is not None):
+                time.tail = f" {tail}"
             time.tag = "span"
             time.attrib.clear()
 
@@ -315,11 +343,16 @@ def _show_ticks(tree: "HtmlElement") -> None:
         done = (
             box.get("checked") is not None or "checkbox-on" in kind or (box.tag == "li" and "checked" in kind.split())
         )
+        if box.tag == "input":
+            label = next(box.iterancestors("label"), None)
+            listed = [] if label is None else label.xpath("self::label[not(@*)]/parent::li/parent::ul/@class")
+            if label is not None and listed and "task-list" in listed[0].split():  # as Pandoc does
+                label.tag = "span"
+            elif label is not None and next(label.iterancestors("form"), None) is None:
+                continue  # a filter or a switch of the page
         if box.tag != "li":
             box.tag = "span"
             box.attrib.clear()
-            if (label := box.getparent()) is not None and label.tag == "label" and not label.attrib:  # as Pandoc does
-                label.tag = "span"
         elif box.find(".//input") is not None:
             continue
         within = _first_within(box)
@@ -363,7 +396,8 @@ def _link_panels(tree: "HtmlElement") -> None:
     for listed in found:
         around = listed.getparent()
         tabs = listed.xpath(".//*[@role = 'tab']")
-        alone = around is not None and beside[around] == 1  # else it is unknown whose panels they are
+        # Else it is unknown whose panels they are; those of slides have numbers.
+        alone = around is not None and beside[around] == 1 and any(map(str.isalpha, words(listed)))
         panels = around.xpath(".//*[@role = 'tabpanel'][not(@id)]") if alone else []
         for number, (tab, panel) in enumerate(zip(tabs, panels, strict=True) if len(tabs) == len(panels) else ()):
             panel.set("id", f"{MARK}{id(listed)}-{number}")
@@ -396,7 +430,10 @@ def _keep_opened(tree: "HtmlElement") -> None:
             below = None
         if parent is not None and parent.tag in HEADINGS:
             button.tag = "span"
-            button.attrib.clear()  # trafilatura drops what is named a button
+            whole = len(parent) <= _FEW and words(button) == words(parent)
+            kept = {} if whole else dict(button.attrib)  # trafilatura drops what is named a button
+            button.attrib.clear()
+            button.attrib.update(kept)
         elif below is not None and any(text.strip() for text in islice(below.itertext(), _FEW)):
             button.drop_tree()
             button.tag, button.tail = "p", None
@@ -475,7 +512,13 @@ def _unwrap_forms(tree: "HtmlElement") -> None:
 
 
 def _show_values(form: "HtmlElement") -> None:
-    """Write what is filled in beside the labels of a form's fields."""
+    """Write what is filled in beside the labels of a form's fields, if most of its words are their labels: else it is
+    a page with a search.
+    """
+    unsaid = sum(len(words(field)) for field in form.iter("select", "textarea"))
+    labels = [*form.iter("label", "legend")]
+    if 2 * sum(len(words(label)) for label in labels) < len(words(form)) - unsaid:
+        return
     named = {each.get("for") for each in form.iter("label") if each.get("for")}
     for field in list(islice(form.iter("input", "select", "textarea"), _MOST)):
         said = field.get("value") if field.tag == "input" and field.get("type", "text") in _FILLED else None
@@ -486,7 +529,8 @@ def _show_values(form: "HtmlElement") -> None:
         if said and (field.get("id") in named or next(field.iterancestors("label"), None) is not None):
             field[:], field.tag, field.text = [], "span", f" {said} "
             field.attrib.clear()
-    for label in list(form.iter("label", "legend", "fieldset")):
+    for label in [*labels, *form.iter("fieldset")]:
+        enclose(label, " ", " ")
         label.tag = "div" if label.tag == "fieldset" else "span" if label.tag == "label" else "p"
 
 
@@ -826,7 +870,8 @@ def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
     for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
         before, parent, number = raised.getprevious(), raised.getparent(), words(raised)
         of_note = raised in notes or raised.tag != "a" or _REFERENCE.search(" ".join(map(str, raised.values())))
-        if raised.tag == "a" and number.strip("\ufe0e\ufe0f") in _BACK and (raised.get("href") or "").startswith("#"):
+        back = raised in notes or _RETURNS.search(f"{raised.get('role')} {raised.get('class')}")
+        if raised.tag == "a" and number.strip("\ufe0e\ufe0f") in _BACK and back:
             raised.drop_tree()
             continue
         if parent is None or not of_note:

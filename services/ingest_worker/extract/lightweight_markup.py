@@ -160,6 +160,7 @@ def of_rst(text: str) -> str:
 
 def _rst(lines: list[str], values: dict[str, str]) -> Iterator[str]:
     """Yield lines, tables and fences; put what substitutions stand for into `values`."""
+    written = list(lines)  # what directives show is written into the lines
     levels: dict[tuple[str, bool], int] = {}
     counts: dict[int, int] = {}  # of the lists that this line may go on with, by indentation
     at = 0
@@ -186,7 +187,7 @@ def _rst(lines: list[str], values: dict[str, str]) -> Iterator[str]:
             text, at = made
             yield from ("", text, "")
             continue
-        apart = not above or above.startswith("..") or _indent(lines[at - 1]) != _indent(line)
+        apart = not above or written[at - 1].lstrip().startswith("..") or _indent(lines[at - 1]) != _indent(line)
         if apart and (after := _rst_shown(lines, at)) is not None:
             at = after
             continue

@@ -1199,7 +1199,30 @@ def test_a_table_of_two_columns_of_usual_names_keeps_its_header() -> None:
         ),
         ("<ul class='inline-task-list'><li class='checked'>Drain</li><li>Fill</li></ul>", "- [x] Drain\n- [ ] Fill"),
         ("<p>By the book<a href='#r1' role='doc-backlink'>↩︎</a>.</p>", "By the book."),
+        ("<ul><li><time>9:00</time>Tea</li></ul>", "- 9:00 Tea"),
+        (
+            "<p><time>9:00</time><time>9:30</time> Tea, then <b>at</b><time>18:00</time>.</p>",
+            "9:00 9:30 Tea, then **at** 18",
+        ),
         # what looks like these
+        (
+            "<p>On <time>May 1</time>, <time>2020</time>年 (<time>9:00</time>–<time>10:00</time>).</p>",
+            "May 1, 2020年 (9:00–1",
+        ),
+        ("<ul class='my-task-list'><li>Drain</li></ul>", "- Drain"),
+        ("<ul class='task-list'><li>Drain</li></ul>", "- Drain"),
+        ("<p class='checkbox-outer'>Drain the tank and the pump.</p>", "\n\nDrain"),
+        ("<p>Keys <a href='#up'>↵</a> and <a href='#x'>^</a>.</p>", "Keys ↵ and ^."),
+        ("<h2>Tank <button class='edit-button'>Edit</button></h2><p>On.</p>", "## Tank\n"),
+        ("<h2>Tank <svg><text>Link</text></svg></h2><p>On.</p>", "## Tank\n"),
+        (
+            (
+                "<p>So.</p><div><div role='tablist'><button role='tab'>1</button><button role='tab'>2</button></div>"
+                "<div role='tabpanel'><p>Top.</p></div><div role='tabpanel'><p>End.</p></div></div>"
+            ),
+            "So.\n\nTop.\n\nEnd.",
+        ),
+        ("<p>So.</p><label><input type='checkbox'> Remember me</label><p>On.</p>", "So.\n\nOn."),
         ("<ul><li class='checked'>Drain</li></ul>", "- Drain"),
         ("<p>See <a href='#up'>the top ↩</a> here.</p>", "See the top ↩ here."),
         ("<p>Take 3 bread crumbs and <a class='breadcrumb' href='/a'>share</a> them.</p>", "bread crumbs"),
@@ -1225,13 +1248,19 @@ def test_what_is_filled_into_a_form_stands_beside_its_label() -> None:
     assert " ".join(text.split()) == ("Crew Name Mara Born 1988-04-02 Deck Upper [x] Swims [ ] Sails More No nuts. Key")
 
 
+def test_a_search_around_a_page_is_not_filled_in() -> None:
+    search = "<label for='s'>Search</label><input id='s' value='sails'>"
+    text = page_text(f"<form>{search}<h1>Sails</h1><p>{'We mend sails. ' * 9}</p></form>")
+
+    assert "Search sails" not in " ".join(text.split())
+
+
 @pytest.mark.parametrize(
     "name",
     [
         "jp-relatedposts",
         "sharedaddy sd-sharing",
         "yoast-breadcrumbs",
-        "noprint",
         "section related-products",
         "comment-respond",
     ],
@@ -1245,7 +1274,10 @@ def test_what_stands_around_a_text_is_no_part_of_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("noprint", f"<p>{'Paint a dinghy. ' * 30}</p>"),  # most of the page
+        ("related-posts", f"<p>{'Paint a dinghy. ' * 30}</p>"),  # most of the page
+        ("related-posts", f"<p>{'We sail. ' * 9}</p></div><div class='related-posts'>{'Paint a dinghy. ' * 6}"),
+        ("no-print", "<p>Paint a dinghy.</p>"),  # it is shown
+        ("x", "<h2 id='breadcrumb'>Paint a dinghy.</h2><p>On.</p>"),
         ("breadcrumb", "<h1>Paint a dinghy.</h1>"),
         ("our-breadcrumbs-recipe", "<p>Paint a dinghy.</p>"),
         ("shared", "<p>Paint a dinghy.</p>"),

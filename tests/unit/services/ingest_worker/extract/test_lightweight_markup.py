@@ -554,3 +554,7 @@ def test_code_of_org_stays_as_it_is() -> None:
 @pytest.mark.parametrize("named", ["% as \\begin{verbatim}", "\\verb|\\begin{verbatim}|"])
 def test_an_environment_of_tex_that_is_only_named_is_not_open(named: str) -> None:
     assert of_tex(f"{named}\n\\'Ile % gone").endswith("Íle ")
+
+
+def test_a_line_below_a_directive_is_read_as_before_it() -> None:
+    assert of_rst(".. note:: Mind it.\n.. not for readers\n\nText.").split() == ["Note:", "Mind", "it.", "Text."]
