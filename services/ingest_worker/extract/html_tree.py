@@ -303,7 +303,8 @@ def _keep_shown(tree: "HtmlElement") -> None:
     its paragraph is the page's own.
     """
     for figure in list(islice(tree.xpath(_PLAIN), _MOST)):
-        if "pullquote" not in (figure.get("class") or ""):  # which repeats a sentence of the text
+        # A pull quote repeats a sentence of the text; one within another figure is done with it.
+        if figure.tag == "figure" and "pullquote" not in (figure.get("class") or ""):
             for each in figure.iter("figure", "div"):
                 each.tag = _block(each)
     said = cache(words)  # a paragraph may have many times
