@@ -17,6 +17,7 @@ T = TypeVar("T")
 Span = tuple[int, int]  # first offset, and the one after the last
 PATIENCE_S = 30.0  # longest wait for a record
 _POLL_MS = 500
+_WAIT_MS = 10  # longest wait of Kafka for records to fetch: a question after a read waits behind the next fetch
 _NEAR = 20  # offsets; reading over a gap this small costs less than seeking
 
 
@@ -75,7 +76,7 @@ async def reading(log: Consumers, tp: TopicPartition) -> AsyncIterator["Reader"]
     Raises:
         Unavailable: the log is away; also raised for errors inside the block.
     """
-    consumer = log.consumer(auto_offset_reset="earliest")
+    consumer = log.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_WAIT_MS)
     consumer.assign([tp])
     try:
         await _answered(consumer.start(), tp)

@@ -731,6 +731,19 @@ async def test_falling_behind_retention_breaks_the_consumption_with_a_sentence(
     assert seen == []
 
 
+async def test_records_that_are_far_apart_are_read_again_without_a_wait_for_each(
+    door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    async def handle(record: Record) -> None: ...
+
+    await asyncio.gather(*(publish(door, TOPIC, b"x", key=key(0)) for _ in range(1000)))
+    worker = await work(handle)
+    async with asyncio.timeout(10), worker.consumption.read(TopicPartition(TOPIC, 0)) as reader:
+        found = await reader.at(range(0, 1000, 25))  # 40 seeks
+
+    assert len(found) == 40
+
+
 async def test_what_retention_deletes_before_it_is_read_again_is_not_skipped(
     harness: Harness, log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
 ) -> None:
