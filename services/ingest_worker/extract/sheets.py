@@ -139,7 +139,7 @@ def _filled(rows: Iterable[Sequence[object]], view: SheetView, left: int) -> Ite
 
 
 def _names(cells: Iterable[str]) -> list[str]:
-    return [cell if isinstance(cell, Covered) else Name(" ".join(cell.split())) for cell in cells]
+    return [cell if isinstance(cell, Covered | Figure) else Name(" ".join(cell.split())) for cell in cells]
 
 
 def _apart(ranges: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:

@@ -84,11 +84,16 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
 
     Rows above it have fewer cells, or are a form: a title, a date, a list of properties.
     """
-    widest, form = 0, False
-    if (marked := _marked_header(rows)) is not None:
-        return marked
     if _is_list_of_properties(rows) or _has_form_beside(rows):
         return None
+    seen, marked = _seen_header(rows), _marked_header(rows)
+    # A menu or the upper row of a header may be marked: the mark decides only against what is seen above it.
+    below = seen is not None and (marked is None or seen.at + seen.rows >= marked.at + marked.rows)
+    return seen if below else marked
+
+
+def _seen_header(rows: Sequence[Sequence[str]]) -> Header | None:
+    widest, form = 0, False
     for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]):
         width = len(own(cells))
         form = _begins_with_form(rows[at : at + 2]) or (form and any(map(_is_label, own(cells)[:1])))
@@ -111,12 +116,15 @@ def _marked_header(rows: Sequence[Sequence[str]]) -> Header | None:
     at = next((at for at, cells in enumerate(rows[: min(_CANDIDATES, len(rows) - 1)]) if is_marked(cells)), None)
     if at is None:
         return None
+    width = len(own(rows[at]))
+    below = [cell for cell, name in zip(rows[at + 1], rows[at], strict=False) if isinstance(cell, Covered) and name]
+    last = at + 1 if set(below) & set(rows[at]) and len(rows) > at + 2 else at  # names go down into a second row
     for deep in (2, 3):
-        names = of_rows(rows[at + 1 - deep : at + 1]) if deep <= at + 1 else None
+        names = of_rows(rows[last + 1 - deep : last + 1]) if deep <= last + 1 else None
         if names is not None:
-            return Header(at + 1 - deep, deep, names)
-    # Where a row as wide stands above, the mark takes in the first values.
-    narrower = all(len(own(cells)) < len(own(rows[at])) for cells in rows[:at])
+            return Header(last + 1 - deep, deep, names)
+    # Where a row nearly as wide stands above, the mark takes in the first values, or is of a list beside the table.
+    narrower = all(len(own(cells)) < width and len(own(cells)) <= max(2, width // 2) for cells in rows[:at])
     return Header(at, 1, list(rows[at])) if narrower else None
 
 

@@ -184,5 +184,5 @@ FORMAT = Format(
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
     libraries=("lxml", "python-calamine"),
-    revision=9,
+    revision=10,
 )

@@ -172,6 +172,38 @@ def test_a_row_that_a_filter_or_a_frozen_pane_marks_is_the_header(
     assert ("Guard | Olof | Upper" in text) is not headed
 
 
+_STOCK: list[list[str | float]] = [["Item", "Qty", "Price"], ["Rope", 3.0, 4.0], ["Oar", 2.0, 6.0], ["Sail", 1.0, 9.0]]
+_DEALT: list[list[str | float]] = [["Quay", "Oulu", "", "Kemi", ""], ["", "in", "out", "in", "out"]]
+_TRIPS: list[list[str | float]] = [["East", 1.0, 2.0, 3.0, 4.0], ["West", 5.0, 6.0, 7.0, 8.0]]
+_SHIP: list[list[str | float]] = [["Name", "Auk"], ["Length", "34 m"], ["Owner", "Berg AS"], ["Built", "1998"]]
+_BESIDE: list[list[str | float]] = [
+    ["Duty", "Bosun", "Deck", "", ""],
+    ["Cook", "Anna", "Lower", "Sail", "Kept"],
+    ["Guard", "Olof", "Upper", "Jib", "Aft"],
+]
+_MERGED = '<mergeCells><mergeCell ref="A1:A2"/><mergeCell ref="B1:C1"/><mergeCell ref="D1:E1"/></mergeCells>'
+_WORDS: list[list[str | float]] = [["Cook", "Anna", "Olof", "Mia", "Per"], ["Guard", "Ole", "Gro", "Bo", "Kai"]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "before", "after", "shown"),
+    [
+        ([["Home", "Back"], *_STOCK], _PANE.format(1), "", "Item: Oar; Qty: 2; Price: 6"),  # a menu
+        ([["Stock", "", "May"], *_STOCK], _PANE.format(1), "", "Item: Oar; Qty: 2; Price: 6"),  # a title and a date
+        ([*_DEALT, *_TRIPS], _PANE.format(1), "", "Quay: West; Oulu in: 5; Oulu out: 6; Kemi in: 7; Kemi out: 8"),
+        ([*_DEALT, *_WORDS], "", f'<autoFilter ref="A1:E4"/>{_MERGED}', "Quay: Guard; Oulu in: Ole; Oulu out: Gro;"),
+        (_SHIP, _PANE.format(1), "", "Owner | Berg AS"),
+        (_BESIDE, "", '<autoFilter ref="D2:E3"/>', "Guard | Olof | Upper | Jib | Aft"),
+    ],
+)
+def test_a_mark_is_no_header_where_one_is_seen_in_it_or_below_or_it_is_of_a_part(
+    rows: list[list[str | float]], before: str, after: str, shown: str
+) -> None:
+    lines = "".join(_line(at, *cells) for at, cells in enumerate(rows, 1))
+
+    assert shown in _read(_sheet(lines, before, after)).text
+
+
 def test_sums_in_a_frozen_row_are_no_names_and_a_filter_below_groups_keeps_them() -> None:
     sums: list[list[str | float]] = [
         ["Quay", "Oulu", "Kemi"],
