@@ -22,6 +22,12 @@ _NEAR = 50  # fields of which one may be the text that another one has in parts
 _NAMES = 3  # of the objects around a value that its name is made of
 # A list of these on lines of their own; alone on its line, a number looks like that of a page.
 _NUMBERS = re.compile(r"\[\s*+((?:-?\d[\d.eE+-]*+|null)(?:,\s++(?:-?\d[\d.eE+-]*+|null))*+)\s*+\]")
+# What Telegram says of a part of a text; one that says more, or is of another type, is no part.
+_PART = frozenset({"type", "text", "href", "language", "user_id", "document_id", "collapsed"})
+_TYPE = re.compile(
+    r"plain|bold|italic|underline|strikethrough|spoiler|code|pre|link|text_link|mention|mention_name|hashtag|cashtag"
+    r"|bot_command|email|phone|bank_card|custom_emoji|blockquote|unknown"
+)
 _TOUCH = re.compile(r"(?![\u2e80-\ua4cf]{1,2})[^\W_]{2}")  # where words meet that are none of one text
 _ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
@@ -176,15 +182,19 @@ def _is_repeated(parts: Any, fields: dict[str, Any]) -> bool:
     return bool(text) and any(_joined(each) == text for each in islice(beside, _NEAR))
 
 
-def _joined(value: Any, *, links: bool = False) -> str:
+def _joined(value: Any) -> str:
     """Return the text of which the value is made: strings, and objects with a text, its type and a link; else ''."""
     parts = [value] if isinstance(value, str) else value
-    texts = (each.get("text") if isinstance(each, dict) and "type" in each else each for each in parts)
+    texts = (each["text"] if isinstance(each, dict) and _is_part(each) else each for each in parts)
     says = [each for each in texts if isinstance(each, str)]
     if len(says) < len(parts) or any(_TOUCH.fullmatch(before[-1:] + after[:1]) for before, after in pairwise(says)):
         return ""
-    to = (f" ({each['href']})" if links and isinstance(each, dict) and "href" in each else "" for each in parts)
+    to = (f" ({each['href']})" if isinstance(each, dict) and "href" in each else "" for each in parts)
     return "".join(chain.from_iterable(zip(says, to, strict=True)))
+
+
+def _is_part(value: dict[str, Any]) -> bool:
+    return "text" in value and value.keys() <= _PART and _TYPE.fullmatch(str(value.get("type"))) is not None
 
 
 def _shown(value: Any) -> str:
@@ -195,7 +205,7 @@ def _shown(value: Any) -> str:
         return "" if is_base64(text) else " ".join((_markup(text) or text).split())
     inner: list[tuple[str, list[Any]]] = []
     if _is_mixed(value):
-        if text := _joined(value, links=True):
+        if text := _joined(value):
             return " ".join(text.split())
         said = [", ".join(_fields(each, (), inner)) if isinstance(each, dict) else _shown(each) for each in value]
         if not inner:
@@ -230,5 +240,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=7,
+    revision=8,
 )

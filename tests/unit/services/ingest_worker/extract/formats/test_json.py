@@ -176,6 +176,13 @@ def test_a_text_in_parts_is_one_text_and_stands_once() -> None:
     ("row", "shown"),
     [
         ({"a": ["Note", {"type": "warn", "text": "Hot"}]}, "a: Note, type: warn, text: Hot"),
+        ({"a": ["Oar, ", {"type": "size", "text": "big"}]}, "a: Oar,, type: size, text: big"),
+        ({"a": ["Oar, ", {"type": "bold", "text": "big", "qty": 5}]}, "a: Oar,, type: bold, text: big, qty: 5"),
+        ({"q": "red", "a": [{"type": "color", "text": "red"}]}, 'q: red; a: [{"type": "color", "text": "red"}]'),
+        (
+            {"q": "Quay", "a": [{"type": "text_link", "text": "Quay", "href": "b"}]},
+            'q: Quay; a: [{"type": "text_link", "text": "Quay", "href": "b"}]',
+        ),
         ({"a": ["Depth ", {"unit": "m", "text": "7"}]}, "a: Depth, unit: m, text: 7"),
         ({"a": ["x", {"type": "b", "text": 7}, 3]}, "a: x, type: b, text: 7, 3"),
         (
