@@ -150,7 +150,9 @@ def _fields_of(entry: Sequence[_Property]) -> Iterator[tuple[str, str]]:
 
 def _labelled(entry: Sequence[_Property]) -> Iterator[_Property]:
     """Yield the properties, each with the label that its group has in the address books of Apple and Google."""
-    labels = {each.about.get(_GROUP, ""): each.value for each in entry if each.name == "X-ABLABEL"}
+    labels = {
+        each.about.get(_GROUP, ""): each.value for each in entry if each.name == "X-ABLABEL" and _GROUP in each.about
+    }
     for each in entry:
         label = labels.get(each.about.get(_GROUP, ""), "")
         # one that these programs know is within signs: _$!<Mobile>!$_
@@ -287,7 +289,7 @@ def _format(kind: str, types: set[str], suffixes: set[str], components: str) -> 
         sniff=lambda data: begins.match(data, 0, _HEAD) is not None and b"END:V" in data[-_TAIL:].upper(),
         read=read,
         libraries=("chardet",),
-        revision=3,
+        revision=4,
     )
 
 

@@ -214,6 +214,7 @@ def test_what_a_card_calls_a_number_or_address_stands_beside_it() -> None:
         _card(
             "VERSION:3.0", "FN:Gro", "item1.TEL:12", "item1.X-ABLabel:_$!<Loft>!$_", "item2.URL:https://a.example",
             "item2.X-ABLabel:Prices", "item3.EMAIL:g@a.example", "TEL;TYPE=home:34", "item4.X-ABLabel:Alone",
+            "X-ABLabel:Loose",
         ),
         "a.vcf",
     )  # fmt: skip
