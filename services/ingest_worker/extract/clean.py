@@ -180,9 +180,10 @@ def _narrow(data: bytes, charsets: list[str]) -> str | None:
     guess = known_encoding(chardet.detect(data[:_SAMPLE])["encoding"])
     if guess is None:
         return None
-    lines_of_old_macs = b"\r" in data and b"\n" not in data
-    if guess.startswith("mac-") and not lines_of_old_macs:  # hardly anybody has them: a guess from few characters
-        guess = max("cp1252", guess, key=lambda name: sum(map(str.isalpha, data[:_SAMPLE].decode(name, "ignore"))))
+    if guess.startswith("mac-"):  # hardly anybody has them: a guess from few characters
+        old = b"\r" in data and b"\n" not in data  # lines of old Macs; an accent in small letters is a small letter
+        names, kind = ((guess, "cp1252"), str.islower) if old else (("cp1252", guess), str.isalpha)
+        guess = max(names, key=lambda name: sum(map(kind, data[:_SAMPLE].decode(name, "ignore"))))
     text = data.decode(guess, "replace")
     others = _OTHERS.findall(text, 0, _SAMPLE)
     torn = sum(bool(before or after) for before, after in others) * 2 >= len(others) > 0

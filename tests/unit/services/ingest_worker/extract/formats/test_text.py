@@ -236,6 +236,7 @@ def test_a_text_of_an_old_mac_is_known_by_the_ends_of_its_lines() -> None:
 
     assert _text(text.encode("mac_roman")) == text.replace("\r", "\n").strip()
     assert _text(text.encode("cp1252")) == text.replace("\r", "\n").strip()
+    assert _text("Größe: 5\rHöhe: 7\r".encode("cp1252")) == "Größe: 5\nHöhe: 7"
     assert _text("港の規則\r第一条　船は夜九時までに入港する。\r".encode("cp932")).startswith("港の規則\n第一条")
 
 
