@@ -39,7 +39,7 @@ def _members(archive: ZipFile, hints: Hints) -> Iterator[tuple[str, Callable[[],
         entry.filename = name  # zipfile finds its bytes by `orig_filename`
     for entry in entries:
         steps = [step for step in entry.filename.split("/") if step.strip(".")]
-        hidden = any(step.startswith((".", "__MACOSX")) or step.lower() in _OF_FOLDERS for step in steps)
+        hidden = any(step.startswith((".", "__MACOSX")) for step in steps) or "".join(steps[-1:]).lower() in _OF_FOLDERS
         if not is_folder(entry) and not hidden:
             yield entry.filename, partial(part, archive, entry, hints)
 

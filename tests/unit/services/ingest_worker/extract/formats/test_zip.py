@@ -24,11 +24,16 @@ def test_every_file_is_a_section_and_what_cannot_be_read_is_said() -> None:
                 "a/Thumbs.db": "never",
                 "desktop.ini": "never",
                 "../../out.txt": "Outside.",
+                "thumbs.db/a.txt": "Of it.",
             }
         )
     )
 
-    assert read.text == "# b/tide.pdf\n\nHigh tide.\n\n# notes.md\n\nLow *tide*.\n\n# ../../out.txt\n\nOutside."
+    *files, last = read.text.split("\n\n# ")
+    assert "\n\n# ".join(files) == (
+        "# b/tide.pdf\n\nHigh tide.\n\n# notes.md\n\nLow *tide*.\n\n# ../../out.txt\n\nOutside."
+    )
+    assert last == "thumbs.db/a.txt\n\nOf it."
     [note] = read.notes
     assert (note.code, note.place) == ("unsupported", "a.bin")
     assert note.message == "a.bin is neither text nor in a supported format"
