@@ -204,6 +204,12 @@ def test_a_mark_is_no_header_where_one_is_seen_in_it_or_below_or_it_is_of_a_part
     assert shown in _read(_sheet(lines, before, after)).text
 
 
+def test_figures_shown_with_words_in_a_frozen_row_are_no_names() -> None:
+    rows = _line(1, "Sail", 5.0, style=2) + _line(2, "Jib", 7.0, style=2) + _line(3, "Flag", 9.0, style=2)
+
+    assert "Jib | Nr. 0007" in _read(_sheet(rows, _PANE.format(1))).text
+
+
 def test_sums_in_a_frozen_row_are_no_names_and_a_filter_below_groups_keeps_them() -> None:
     sums: list[list[str | float]] = [
         ["Quay", "Oulu", "Kemi"],
