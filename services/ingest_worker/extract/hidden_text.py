@@ -107,7 +107,7 @@ def _may_have_patterns(page: Any) -> bool:
 
 
 class _Pixels:
-    """A page as it is drawn, in grey, with a pixel for each point, or fewer of a larger one."""
+    """A page as it is drawn without its text, in grey, with a pixel for each point, or fewer of a larger one."""
 
     def __init__(self, page: Any) -> None:
         self._page = page
@@ -115,13 +115,20 @@ class _Pixels:
             min(max(1, round(give(page.raw))), _LONGEST_SIDE)
             for give in (pdfium.FPDF_GetPageWidthF, pdfium.FPDF_GetPageHeightF)
         )
+        # White text over other text is no text on something coloured.
+        inked = [(each.handle, pdfium.FPDFTextObj_GetTextRenderMode(each.handle)) for each in drawn(page)]
+        inked = [(handle, mode) for handle, mode in inked if mode >= 0]
         bitmap = pdfium.FPDFBitmap_CreateEx(width, height, pdfium.FPDFBitmap_Gray, None, 0)
         try:
             pdfium.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, 0xFFFFFFFF)
+            for handle, _ in inked:
+                pdfium.FPDFTextObj_SetTextRenderMode(handle, pdfium.FPDF_TEXTRENDERMODE_INVISIBLE)
             pdfium.FPDF_RenderPageBitmap(bitmap, page.raw, 0, 0, width, height, 0, 0)
             self._stride = pdfium.FPDFBitmap_GetStride(bitmap)
             self._grey = ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), self._stride * height)
         finally:
+            for handle, mode in inked:
+                pdfium.FPDFTextObj_SetTextRenderMode(handle, mode)
             pdfium.FPDFBitmap_Destroy(bitmap)
 
     def are_coloured(self, place: tuple[float, float, float, float]) -> bool:

@@ -45,7 +45,7 @@ _LEAST_ROWS: Final = 3  # of a table that has lines between rows only, or that a
 _HEADLINE: Final = 3  # lines
 _TITLE: Final = 1.15  # times the size of the lines above it
 _LARGE: Final = 1.25  # times the size of most lines
-_CURRENCIES: Final = frozenset("$€£¥₪")
+_CURRENCIES: Final = frozenset("$€£¥")
 _AFTER: Final = frozenset("%)*")  # may stand behind a figure, with space between
 
 
@@ -462,13 +462,16 @@ def _gutter(pieces: Sequence[_Piece]) -> float | None:
     lines = [_justified(line) for line in _lines(pieces)]
     pieces = sorted((piece for line in lines for piece in line), key=_top)
     lefts = Counter(round(piece.left / 2) for piece in pieces)
-    ragged: dict[int, list[float]] = {}  # lines in the other direction begin at the right end of their column
+    ragged: dict[int, list[_Line]] = {}  # lines in the other direction begin at the right end of their column
     for line in lines:
-        for piece in line[1:]:
-            if _is_from_right(piece.text) != _is_from_right(line[0].text):
-                ragged.setdefault(round(piece.right / 2), []).append(piece.left / 2)
+        if len(line) == 2 and _is_from_right(line[0].text) != _is_from_right(line[1].text):
+            ragged.setdefault(round(line[1].right / 2), []).append(line)
     places: list[float] = [place for place, count in lefts.most_common(8) if count >= 3]
-    places += [min(some) for some in ragged.values() if len(some) >= 3]
+    for some in ragged.values():
+        # Sentences go on from line to line; a form's labels in two languages don't.
+        english = [piece for line in some for piece in line if not _is_from_right(piece.text)]
+        if len(some) >= 3 and _goes_on(english) and any(_SENTENCE_END.search(piece.text) for piece in english):
+            places.append(min(line[1].left for line in some) / 2)
     best, most = None, 0
     for place in places:
         left = [piece for piece in pieces if piece.right <= 2 * place - 1]

@@ -60,6 +60,14 @@ def test_white_text_on_a_gradient_is_read(behind: str, shown: bool, turn: int) -
     assert ("well" in _read(_on_a_gradient(f"q {behind} Q {_WHITE}", turn)).text) is shown
 
 
+def test_white_text_over_other_text_stays_hidden_on_a_page_with_a_gradient() -> None:
+    other = "q BT /F1 12 Tf 2 Tr 4 w 72 400 Td (WWWWWWWWWWWWWWWWWWWWW) Tj ET Q"
+    read = _read(_on_a_gradient(f"q /Pattern cs /P1 scn 60 590 300 40 re f Q {other} {_WHITE}", 0))
+
+    assert "well" not in read.text
+    assert [note.code for note in read.notes] == ["hidden"]
+
+
 def _in_a_form(drawn: str) -> bytes:
     writer = PdfWriter(PdfReader(io.BytesIO(_drawn("q 1 0 0 1 0 -50 cm /X1 Do Q"))))
     resources, form = cast("DictionaryObject", writer.pages[0]["/Resources"].get_object()), StreamObject()

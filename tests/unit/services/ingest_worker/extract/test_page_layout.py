@@ -1271,10 +1271,23 @@ def test_lines_in_hebrew_that_end_below_each_other_are_a_column() -> None:
     assert (text or "").split("\n") == [*english, *(line.translate(_IN_HEBREW) for line in hebrew)]
 
 
-def test_a_shekel_sign_stands_with_its_figure() -> None:
-    rows = "boat      berth     price\npetrel    4         ₪   120.50\nskua      5         ₪    45.50"
+def test_labels_of_a_form_in_two_languages_stay_beside_each_other() -> None:
+    english = ["Name of the applicant", "Country of the permit", "Number of the passport", "Signature of the clerk"]
+    hebrew = ["name of the applicants", "country of the permits", "numbers of the passport", "signs of the old clerks"]
+    lines = [f"{left:<30}{right.translate(_IN_HEBREW):>30}" for left, right in zip(english, hebrew, strict=True)]
 
-    assert _rows(text_of(_page(rows))[0])[1:2] == ["boat: petrel; berth: 4; price: ₪ 120.50"]
+    text = text_of(_page("\n".join(lines)))[0] or "\n".join(lines)
+
+    assert all(
+        any(left in line and right.translate(_IN_HEBREW) in line for line in text.split("\n"))
+        for left, right in zip(english, hebrew, strict=True)
+    )
+
+
+def test_a_shekel_sign_behind_its_figure_is_no_column() -> None:
+    prices = "petrel    120.50 ₪    north\nskua       45.50 ₪    south\ntern       75.50 ₪    east"
+
+    assert "berth: ₪" not in (text_of(_page(f"boat      price       berth\n{prices}"))[0] or "")
 
 
 _TRAINS = """
