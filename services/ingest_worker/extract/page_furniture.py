@@ -26,7 +26,7 @@ _TENTH: Final = re.compile(r"\n\d{0,3}0\s")  # of ten lines that are numbered
 _SUM: Final = re.compile(
     r"[^\W\d]++(?:: ?|(?=.*[.,]\d\d(?!\d)) )(?:[A-Z]{3} |[€$£¥] ?)?[\d.,']*\d(?: [A-Z]{3}| ?[€$£¥])?"
 )  # Total: 9
-_ADDRESS: Final = re.compile(rf"[a-z]+://\S+ {2 * NUMBER}")  # below a page that a browser printed
+_ADDRESS: Final = re.compile(rf"[a-z]+:\S+ {2 * NUMBER}")  # below a page that a browser printed
 _PRINTED: Final = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4},? \d{1,2}:\d\d\b|file:///")  # what is around it
 _LABEL: Final = re.compile(r"\A(?:[^\W\d]{1,12} )?(?:\d{1,3}(?:\.\d{1,3})*+|[IVXL]+)[.:]? ")  # of a chapter
 _LETTERS_LABEL: Final = re.compile(r"\A[^\W\d]{0,12}\d{1,6}")  # the same, of which `letters` are left
