@@ -20,7 +20,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -35,8 +35,11 @@ from shared.log.background import repeat
 from shared.log.failure import Backoff, Failure, traceback_digest
 from shared.log.headers import check_intact, header
 from shared.log.partition_lane import PartitionLane
-from shared.log.read import Consumers, Reader, reading
+from shared.log.read import Reader, reading
 from shared.times import now_ms
+
+if TYPE_CHECKING:
+    from shared.log.faststream_driver import DriverBroker
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +125,7 @@ def consume(
         await consumption.dispatch(subscriber.consumer, records)
 
     consumption.consumer = lambda: subscriber.consumer
-    consumption.read = partial(reading, cast("Consumers", broker))
+    consumption.read = partial(reading, cast("DriverBroker", broker))
     return consumption
 
 

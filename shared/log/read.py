@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Collection, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from shared.errors import Unavailable
 from shared.log import Log, Record
+from shared.log.faststream_driver import DriverBroker
 from shared.log.publish import partition_of
 from shared.times import PATIENCE
 
@@ -19,13 +20,6 @@ PATIENCE_S = 30.0  # longest wait for a record
 _POLL_MS = 500
 _WAIT_MS = 10  # longest wait of Kafka for records to fetch: a question after a read waits behind the next fetch
 _NEAR = 20  # offsets; reading over a gap this small costs less than seeking
-
-
-class Consumers(Protocol):
-    """A log, or a broker on it."""
-
-    def consumer(self, **options: Any) -> Any:
-        """Return an unstarted consumer, as `Log.consumer` does."""
 
 
 async def records(log: Log, spans: Mapping[TopicPartition, Span]) -> AsyncGenerator[Record]:
@@ -70,7 +64,7 @@ async def spans_of(log: Log, topic: str, documents: Collection[str], since: int 
 
 
 @asynccontextmanager
-async def reading(log: Consumers, tp: TopicPartition) -> AsyncIterator["Reader"]:
+async def reading(log: Log | DriverBroker, tp: TopicPartition) -> AsyncIterator["Reader"]:
     """Yield a reader of the partition.
 
     Raises:

@@ -32,6 +32,7 @@ AT_START = (
     "create sessions",
     "upsert generations",
     "delete generations",
+    "delete callbacks",
 )
 ON_THE_WAY = (
     "upsert pairing",
