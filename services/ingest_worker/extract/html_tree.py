@@ -11,7 +11,7 @@ from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.markdown_writer import RAISED, counted
 from services.ingest_worker.extract.rows import Cell, spread
-from services.ingest_worker.extract.safe_xml import enclose, texts, whole, words
+from services.ingest_worker.extract.safe_xml import enclose, set_lines_apart, texts, whole, words
 from services.ingest_worker.extract.symbols import in_font
 from services.ingest_worker.extract.table_header import Covered, is_form
 from shared.inputs.limits import LONGEST_URL
@@ -328,9 +328,7 @@ def _write_drawings(tree: "HtmlElement") -> None:
     """Make a paragraph of the words of a drawing that are letters to be seen, unless it is in a link or a button."""
     for drawing in list(islice(tree.xpath(_DRAWINGS), _MOST)):
         unseen = {each for around in drawing.iter("defs", "symbol", "mask") for each in around.iter("text")}
-        for line in drawing.iter("tspan"):
-            if line.get("y") or line.get("dy"):
-                enclose(line, " ", "")
+        set_lines_apart(drawing)
         said = [words(each) for each in drawing.iter("text") if each not in unseen]
         if any(map(_WORD.search, said)):
             drawing[:], drawing.tag, drawing.text = [], "p", "; ".join(filter(None, said))

@@ -28,14 +28,12 @@ _DIRECTIVE = re.compile(
     r"([ \t]*+)\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude) ?::[ \t]*+([\w+-]*+)[ \t]*+\Z"
 )
 _RST_BLOCK = re.compile(r"([ \t]*+)\.\. ([a-z][\w:.+-]*?) ?::(?:[ \t]+([^\n]*))?\Z")
-_RST_UNSEEN = frozenset({"contents", "default-role", "highlight", "image", "index", "meta", "raw", "role"}) | {
-    "currentmodule",
-    "sectnum",
+_RST_UNSEEN = frozenset({
+    "contents", "currentmodule", "default-role", "highlight", "image", "index", "meta", "raw", "role", "sectnum",
     "tabularcolumns",
-}
-_RST_ABOUT = frozenset(
-    {"class", "container", "figure", "glossary", "only", "rst-class", "toctree"}
-)  # no text but what is in them
+})  # fmt: skip
+# They have no text but what is in them.
+_RST_ABOUT = frozenset({"class", "container", "figure", "glossary", "only", "rst-class", "toctree"})
 _REMARKS = ("attention", "caution", "danger", "error", "hint", "important", "note", "tip", "warning")
 _RST_SAID = {name: f"{name.capitalize()}:" for name in _REMARKS} | {
     "deprecated": "Deprecated since",

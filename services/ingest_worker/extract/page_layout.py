@@ -38,6 +38,7 @@ _MARGIN: Final = 40.0  # points between the margins of two pages
 _SCRIPT: Final = 0.8  # times the height of other letters
 _LEADER: Final = ". . ."
 _EVEN: Final = (0.1, 0.25)  # times the height: gaps of a justified line; Arabic letters reach out of their boxes
+RIGHT: Final = frozenset({"R", "AL"})  # kinds of letters that are read from the right
 _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
 _TORN: Final = 0.15  # share of such words: 0.24 to 0.75 in 40 places of a scanned paper, up to 0.06 in 79 tables
@@ -1158,7 +1159,7 @@ def _is_lower(text: str) -> bool:
 
 
 def _is_from_right(text: str) -> bool:
-    return unicodedata.bidirectional(text[:1] or " ") in ("R", "AL")
+    return unicodedata.bidirectional(text[:1] or " ") in RIGHT
 
 
 def _rule(page: Page, lines: Sequence[_Line], columns: Sequence[Sequence[float]]) -> float:

@@ -16,10 +16,9 @@ from statistics import median_low
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from services.ingest_worker.extract.page_layout import Word
+from services.ingest_worker.extract.page_layout import RIGHT, Word
 from services.ingest_worker.extract.pdfium_access import OpenPage, pdfium, quick
 
-_RIGHT: Final = frozenset({"R", "AL"})
 _DIGITS: Final = frozenset({"EN", "AN"})
 _OPENING, _CLOSING = "([{«", ")]}»"
 _BRACKETS: Final = str.maketrans(_OPENING + _CLOSING, _CLOSING + _OPENING)
@@ -92,7 +91,7 @@ def words_as_read(
     spaced = _spaced(glyphs, height, sum(map(str.isspace, line[0])))
     gaps = [glyphs[at].left - glyphs[at - 1].right for at in spaced]
     kinds = set(map(unicodedata.bidirectional, line[0]))
-    other = "L" not in kinds if from_left else "L" in kinds and kinds.isdisjoint(_RIGHT)
+    other = "L" not in kinds if from_left else "L" in kinds and kinds.isdisjoint(RIGHT)
     # A sentence in the other direction may be justified.
     whole = other and len(gaps) > 1 and max(gaps) - min(gaps) < _EVEN * size
     cuts = [at for at, gap in zip(spaced, gaps, strict=True) if gap > _CELLS * size and not whole]
@@ -230,7 +229,7 @@ def _turned(bracket: str, wanted: str) -> str:
 
 def _levels(kinds: list[str], from_left: bool) -> list[int]:
     """Return for each letter how often it is embedded: in a line that is read from the right, Latin words twice."""
-    strong = [kind for kind in kinds if kind == "L" or kind in _RIGHT]
+    strong = [kind for kind in kinds if kind == "L" or kind in RIGHT]
     ends = {kind == "L" for kind in (*strong[:1], *strong[-1:])}
     if ends == {True}:
         from_left = from_left or 2 * strong.count("L") > len(strong)
@@ -238,9 +237,9 @@ def _levels(kinds: list[str], from_left: bool) -> list[int]:
         from_left = False
     numbers = _between(_with_units(kinds), _DIGITS, {"CS"} if "AL" in kinds else {"CS", "ES"}, most=1)
     if from_left:
-        rights = _between(kinds, _RIGHT, set(kinds) - {"L"})
+        rights = _between(kinds, RIGHT, set(kinds) - {"L"})
         return [(2 if number else 1) if right else 0 for right, number in zip(rights, numbers, strict=True)]
-    lefts = _between(_with_latin_numbers(kinds), {"L"}, set(kinds) - _RIGHT)
+    lefts = _between(_with_latin_numbers(kinds), {"L"}, set(kinds) - RIGHT)
     return [2 if left or number else 1 for left, number in zip(lefts, numbers, strict=True)]
 
 
@@ -258,7 +257,7 @@ def _with_latin_numbers(kinds: Sequence[str]) -> list[str]:
     """Return the kinds, with that of Latin letters for digits behind such (W7)."""
     found, last = list(kinds), ""
     for at, kind in enumerate(kinds):
-        last = kind if kind == "L" or kind in _RIGHT else last
+        last = kind if kind == "L" or kind in RIGHT else last
         found[at] = "L" if kind == "EN" and last == "L" else kind
     return found
 

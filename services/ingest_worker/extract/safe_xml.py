@@ -76,6 +76,13 @@ def enclose(element: "_Element", before: str, after: str) -> None:
         element.text += after
 
 
+def set_lines_apart(drawing: "_Element") -> None:
+    """Put a blank before each line of the text in an SVG drawing."""
+    for line in drawing.iter("{*}tspan"):
+        if line.get("y") or line.get("dy"):
+            enclose(line, " ", "")
+
+
 def words(element: "_Element") -> str:
     """Return all text in the element, with white space collapsed to single spaces."""
     return " ".join("".join(map(str, element.itertext())).split())

@@ -92,11 +92,7 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
     columns: list[tuple[int, int, bool, int]] = []
     tables = [*_tables(archive, path, hints)]
     filters = [each[1].decode() for each in _FILTER.finditer(sheet)]
-    heads = {
-        int(ends[1]) - 1
-        for each in [*filters, *(ref for ref, headed, _ in tables if headed)]
-        if (ends := _RANGE.fullmatch(each))
-    }
+    heads = {each.start for each in _rows_of([*filters, *(ref for ref, headed, _ in tables if headed)])}
     heads.update(int(frozen[1]) - 1 for frozen in _FROZEN.finditer(sheet))
     formulas = 0
     for found in _ELEMENT.finditer(sheet) if styles or targets or any(sign in sheet for sign in _SIGNS) else ():
@@ -120,15 +116,16 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
                 address = link[1].replace(b"&amp;", b"&").decode("utf-8", "replace") if link else ""
                 if about.get("t") != "e" and ADDRESS.fullmatch(address):
                     beside[row][column] = address
-    ranges = [
-        range(int(ends[1]) - 1, int(ends[2]))
-        for each in [*filters, *(table[2] for table in tables)]
-        if (ends := _RANGE.fullmatch(each))
-    ]
+    ranges = [*_rows_of([*filters, *(kept for _, _, kept in tables)])]
     shown = [(row, hidden and not any(row in each for each in ranges), level) for row, hidden, level in rows]
     return hidden_parts(shown, columns, filtered=False)._replace(
         formats=formats, formulas=formulas, beside=beside, heads=frozenset(heads)
     )
+
+
+def _rows_of(ranges: Iterable[str]) -> Iterator[range]:
+    """Yield the rows of the ranges that are written as such."""
+    return (range(int(ends[1]) - 1, int(ends[2])) for each in ranges if (ends := _RANGE.fullmatch(each)))
 
 
 def _tables(archive: ZipFile, path: str, hints: Hints) -> Iterator[tuple[str, bool, str]]:

@@ -87,9 +87,8 @@ class BrowserGuard(ASGIMiddleware):
                     code="HOST_NOT_ALLOWED",
                 )
         listed = "*" in self._origins or origin in self._origins
-        if (
-            not listed and sending_site(headers) == "other" and not _visit(cast("HTTPScope", scope), headers)
-        ):  # there are no sockets here
+        # There are no sockets here.
+        if not listed and sending_site(headers) == "other" and not _visit(cast("HTTPScope", scope), headers):
             raise Problem(
                 403,
                 "a page of another site sent this request; add its origin to SLUICE_CORS_ORIGINS to allow it",

@@ -17,7 +17,16 @@ from services.ingest_worker.extract.html_markdown import declared_charset, part_
 from services.ingest_worker.extract.lightweight_markup import of_wiki
 from services.ingest_worker.extract.markdown_writer import counted, fenced, raised
 from services.ingest_worker.extract.rows import Cell, labelled, spread, table
-from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, texts, whole, words
+from services.ingest_worker.extract.safe_xml import (
+    attribute,
+    enclose,
+    parsed,
+    set_lines_apart,
+    tag,
+    texts,
+    whole,
+    words,
+)
 from services.ingest_worker.extract.sheet_views import SheetView
 from services.ingest_worker.extract.sheets import LeftOut, shown_rows
 from shared.contracts import Note
@@ -65,13 +74,10 @@ _LABELS = ("{*}label", "{*}term", "{*}dt", "{*}glossterm")
 _TERMS = frozenset({"listitem", "def", "dd", "glossdef"})  # what stands beside a term that it explains
 _MANY = _TABLES | {"def-list", "dl", "itemizedlist", "list", "ol", "orderedlist", "sl", "ul", "variablelist"}
 # What stands between the parts of an element that has no text but theirs
-_TOGETHER = {"name": " ", "personname": " ", "author": " ", "pub-date": " ", "person-group": ", ", "contrib": " "} | {
-    "element-citation": ", ",
-    "kwd-group": ", ",
-    "keycombo": "+",
-    "menucascade": " > ",
-    "menuchoice": " > ",
-}
+_TOGETHER = {
+    "name": " ", "personname": " ", "author": " ", "pub-date": " ", "person-group": ", ", "contrib": " ",
+    "element-citation": ", ", "kwd-group": ", ", "keycombo": "+", "menucascade": " > ", "menuchoice": " > ",
+}  # fmt: skip
 _OWN_LINES = ("{*}p", "{*}para", "{*}title", "{*}label")  # in such an element: then each part has its own
 _LINKS = ("{*}a", "{*}ext-link", "{*}link", "{*}ref", "{*}ulink", "{*}uri", "{*}xref")
 _MARKED = re.compile(r"\d{1,3}(?:[,\u2013-]\d{1,3})*")
@@ -319,9 +325,7 @@ def _drop_marks(root: "_Element") -> None:
 
 def _set_apart(root: "_Element") -> None:
     """Put blanks around lines of a drawing's text, and between the readings of a word."""
-    for line in root.iter("{*}tspan"):
-        if line.get("y") or line.get("dy"):
-            enclose(line, " ", "")
+    set_lines_apart(root)
     for choice in root.iter("{*}choice"):
         for reading in list(choice)[:-1]:
             enclose(reading, "", " ")
