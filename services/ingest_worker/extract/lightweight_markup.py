@@ -65,12 +65,19 @@ _ADOC_ATTRIBUTE = re.compile(r":!?([A-Za-z_][\w-]*)!?:(?:[ \t]+(\S[^\n]*))?[ \t]
 _ADOC_LINK = re.compile(
     r"(?<![\w:])(?:link:)?(https?://[^\s\[\]]{1,2000})\[([^\[\]\n]{1,300}?)\^?\]"
     r"|(?<![\w<])(?:<<[^\W\d][\w.:#/-]{0,199},([^<>\n]{1,300})>>|xref:[\w.:#/-]{1,200}\[([^\[\]\n]{1,300})\])"
+    r"|\blink:([\w.:#/%-]{1,200})\[([^\[\]\n]{1,300})\]|\Ainclude::([^\s\[\]]{1,500})\[[^\]\n]*\]"
+    r"|(?<![\w<])<<([^\W\d_][^<>,\n]{0,300})>>"
 )
+_ADOC_TERM = re.compile(r"([^\n]{0,300}?[^\s:]):{2,4}(?=[ \t]|\Z)")
+# Of the block below: who said it, or only how it looks
+_ADOC_ABOUT = re.compile(r"\[(?:(?:quote|verse)[ \t]*,[ \t]*([^\[\]\n]{1,300})|(?![\d\s])[^\[\]\n]{0,300})\][ \t]*\Z")
+_ADOC_SIGNS = ("--", "+", "'''")  # of blocks and rules
 _ADOC_TITLE = re.compile(r"\.(?![\s.])([^\n]{1,300})\Z")
 _ADOC_MACRO = re.compile(r"\b(kbd|btn|footnote|menu):([\w-]{0,60})\[([^\[\]\n]{1,500})\]")
 _ADOC_SHOWN = ("author", "revdate", "revnumber")  # attributes that stand below the title
 _ADOC_UNSEEN = re.compile(
-    r"(?:ifn?def|endif)::[^\s\[]*\[([^\]]*)\][ \t]*\Z|(?:ifeval::|\[[#.])[^\[\]]*\][ \t]*\Z|\[\[[^\[\]]*\]\][ \t]*\Z"
+    r"(?:ifn?def|endif)::[^\s\[]*\[([^\]]*)\][ \t]*\Z"
+    r"|(?:(?:audio|ifeval|image|toc|video)::[^\s\[]{0,500}\[|\[[#.])[^\[\]]*\][ \t]*\Z|\[\[[^\[\]]*\]\][ \t]*\Z"
     r"|\[(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\][ \t]*\Z"
 )
 _ADOC_BETWEEN = re.compile(r"//|(?:include|ifn?def|ifeval|endif)::")  # lines that end no paragraph, nor begin one
@@ -447,7 +454,9 @@ def _with_values(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _adoc_link(link: re.Match[str]) -> str:
-    return link[3] or link[4] or f"[{link[2].partition(',window=')[0].removesuffix('^')}]({link[1]})"
+    if to := link[1] or link[5]:
+        return f"[{(link[2] or link[6]).partition(',window=')[0].removesuffix('^')}]({to})"
+    return link[3] or link[4] or link[7] or link[8]
 
 
 def _adoc_macro(macro: re.Match[str]) -> str:
@@ -478,29 +487,32 @@ def _adoc(raw: Sequence[str]) -> Iterator[str]:
             end = next((there for there in range(at, len(lines)) if lines[there].rstrip() == line), len(lines))
             yield from ("", _adoc_table(lines[at:end], columns), "")
             at, columns = end + 1, 0
-        elif named := _adoc_heading(lines, at - 1):
-            yield from named
         elif at < len(lines) and _adoc_underline(line, lines[at].rstrip()):
             yield f"{'#' * (_ADOC_SETEXT.index(lines[at][0]) + 1)} {line.strip()}"
             at += 1
-        elif (
-            line.startswith("//")
-            or line == "--"
-            or (len(line) > 3 and line[0] in "=*_+" and line == line[0] * len(line))
-        ):
-            yield ""
         else:
-            yield line
+            yield from _adoc_line(line, lines, at - 1)
 
 
-def _adoc_heading(lines: Sequence[str], at: int) -> list[str]:
-    """Return a heading, or the title of the block below it, which begins with a point; [] for another line."""
-    line = lines[at].rstrip()
+def _adoc_line(line: str, lines: Sequence[str], at: int) -> list[str]:
+    """Return what a line shows: a heading, the title of the block below it, its author, a term, a text, or nothing."""
+    above = lines[at - 1] if at else ""
     if heading := _ADOC_HEADING.match(line):
         return [f"{'#' * len(heading[1])} {heading[2].rstrip('= ')}"]
-    begins = not at or not lines[at - 1].strip() or lines[at - 1].startswith("[")
-    title = _ADOC_TITLE.match(line) if begins and "".join(lines[at + 1 : at + 2]).strip() else None
-    return [title[1], ""] if title else []
+    title = _ADOC_TITLE.match(line) if above[:1] in ("", "[") and "".join(lines[at + 1 : at + 2]).strip() else None
+    if title:
+        return [title[1], ""]
+    if (
+        line.startswith("//")
+        or line in _ADOC_SIGNS
+        or (len(line) > 3 and line[0] in "=*_+" and not line.strip(line[0]))
+    ):
+        return [""]
+    if (about := _ADOC_ABOUT.match(line)) and not above[:1].isalnum():
+        said = (about[1] or "").replace('"', "").split(",")
+        return [f"{', '.join(map(str.strip, said))}:", ""] if about[1] else []
+    line = line.removesuffix(" +")
+    return [_ADOC_TERM.sub(r"\1:", line, count=1) if "::" in line else line]
 
 
 class _AdocLists:

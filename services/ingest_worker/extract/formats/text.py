@@ -111,7 +111,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=10,
+    revision=11,
 )
 
 FORMATS = (

@@ -200,7 +200,7 @@ def test_items_of_ordered_lists_have_their_numbers() -> None:
     assert rst.startswith(
         "1. Open.\n\n   1. Wait.\n   2. Look.\n2. Shut.\n   Gently.\n\nThen\n\n3. Rest.\n4. Go.\n\n* #5"
     )
-    assert adoc.startswith("1. Open\n  a. Wait\n  b. Look\n2. Shut\n+\nGently.\n\n\n```\n. x\n```\n")
+    assert adoc.startswith("1. Open\n  a. Wait\n  b. Look\n2. Shut\n\nGently.\n\n\n```\n. x\n```\n")
     assert adoc.endswith("\n4. Rest\n* slowly\n\n5. Go\n\nTitle\n\nText.\n1. Anew\n")
     assert wiki == "1. Open\n  1. Wait\n  2. Look\n  - slowly\n2. Shut\n\n1. Anew\n2. Go\n"
 
@@ -379,7 +379,6 @@ def test_a_warning_of_asciidoc_is_said_as_within_a_line() -> None:
     assert [line for line in text.split("\n") if line] == [
         "WARNING:",
         "It is hot.",
-        "[quote]",
         "Old.",
         "See [NOTE].",
         "```",
@@ -517,8 +516,34 @@ def test_attributes_of_asciidoc_need_no_blank_line_above(above: str) -> None:
     assert of_adoc("Oak.\nifdef::x[:sort: oak]") == "Oak."
 
 
+def test_asciidoc_shows_no_signs_that_only_arrange_its_blocks() -> None:
+    text = of_adoc(
+        '[quote, "Roe", The Watch]\n____\nA pier waits.\n____\n\n* One\n+\n--\nTwo +\nthree.\n--\n\n[verse]\nFog\n'
+        "\n'''\n"
+        "[%header,format=csv]\n|===\na,b\n1,2\n|===\n"
+        "\nimage::a.png[]\ninclude::parts/b.adoc[]\n\n-v:: loud\nFlow::\n  in\n\n"
+        "[1] of [two]\n\nSee <<Tides>>, link:a.html[more].\n\nstd::map[x]\n\n----\n[verse]\n+\ninclude::c[]\n----\n"
+    )
+
+    assert [line for line in text.split("\n") if line] == [
+        *(
+            "Roe, The Watch:",
+            "A pier waits.",
+            "* One",
+            "Two",
+            "three.",
+            "Fog",
+            "| a | b |",
+            "| --- | --- |",
+            "| 1 | 2 |",
+        ),
+        *("parts/b.adoc", "-v: loud", "Flow:", "  in", "[1] of [two]", "See Tides, [more](a.html).", "std::map[x]"),
+        *("```", "[verse]", "+", "include::c[]", "```"),
+    ]
+
+
 def test_signs_in_asciidoc_that_look_like_links_are_none() -> None:
-    text = '1<<x,y>>2, cout<<a,"hi">>b, 1 <<4,b>> 2\nimage::https://a.example/a.png[Pier]'
+    text = '1<<x,y>>2, cout<<a,"hi">>b, 1 <<4,b>> 2, a<<b>>c'
 
     assert of_adoc(text) == text
 
