@@ -29,7 +29,9 @@ _SCRIPT = re.compile(
     r"|(?:async\s++)?function\b[\s*]*+[\w$]*+\s*+[(<]|(?:class|interface|type|enum)\s++[\w$]++\s*+(?:[={<]|extends\b)"
     r"|default\s++(?:(?:async|class|function|new)\b|[\w$.]*+(?:[=({\[<;\"'`]|\s*+\Z)))"
 )
-_COMPONENT = re.compile(r"</?(?:[A-Z][\w.]{0,60}(?:\s[^<>]{0,2000})?/?)?>|\{/\*[^{}]{0,2000}\*/\}")
+_COMPONENT = re.compile(
+    r"</?(?:[A-Z][\w.]{0,60}(?:\s(?:[^<>{}]|\{(?:[^{}]|\{[^{}]{0,500}\}){0,500}\}){0,2000})?/?)?>|\{/\*[^{}]{0,2000}\*/\}"
+)
 _LABEL = re.compile(r"\b(?:title|label|summary|heading)=[\"']([^\"'<>\n]{1,200})")
 
 
@@ -119,12 +121,16 @@ def _shown(text: str, *, components: bool) -> Iterator[str]:
         script = components and not before and bool(line.strip()) and (script or _SCRIPT.match(line) is not None)
         if fenced and not before:
             page = without_tags("".join(shown))
-            yield _COMPONENT.sub(lambda tag: " ".join(_LABEL.findall(tag[0])), page) if components else page
+            yield _COMPONENT.sub(_labels, page) if components else page
             shown = []
         if before or fenced:
             yield f"{line}\n"
         elif not script:
             shown.append(f"{line}\n")
+
+
+def _labels(component: re.Match[str]) -> str:
+    return "".join(f"{label}\n" for label in _LABEL.findall(component[0]))
 
 
 def _scalar(value: Any) -> str:
@@ -143,5 +149,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet", "lxml", "pyyaml"),
-    revision=5,
+    revision=6,
 )

@@ -113,6 +113,8 @@ def read(data: bytes, hints: Hints) -> Extraction:
         says = equation(math)
         if says:
             math[:], math.text = [], says
+    for file in root.iterfind(".//*[@encoding='base64']"):
+        file.text = None
     _drop_marks(root)
     _set_apart(root)
     _mark_raised(root)
@@ -285,17 +287,21 @@ def _page(element: "_Element") -> str:
     titled = tag(element) in _TITLES and element.get("type") != "html"
     plain = len(element) or tag(element) in _EXAMPLES or titled or tag(element) == "name"
     text = "" if plain else element.text or ""
-    root = tag(element.getroottree().getroot())
-    if tag(element) == "text" and root == "mediawiki":
+    if tag(element) == "text" and tag(element.getroottree().getroot()) == "mediawiki":
         return of_wiki(text.strip())
-    in_feed = root in (*_FEEDS, "kml") and tag(element) in _SAID and element.get("type") != "text"
-    return part_text(text, within=in_feed)
+    return part_text(text, within=_may_be_page(element))
+
+
+def _may_be_page(element: "_Element") -> bool:
+    root = tag(element.getroottree().getroot())  # a title of Atom says that it is one
+    in_feed = root in (*_FEEDS, "kml") and tag(element) in (_SAID - _TITLES if root == "feed" else _SAID)
+    return element.get("type") == "html" or (in_feed and element.get("type") != "text")
 
 
 def _words(element: "_Element") -> str:
     """Return all text in the element on one line; words beside a line end, or of different items, don't touch."""
     if next(element.iterdescendants(*_APART), None) is None:
-        return unescape(words(element)) if element.get("type") == "html" else words(element)
+        return unescape(words(element)) if _may_be_page(element) else words(element)
     says, last = list[str](), ""
     for apart, text in texts(element, {name.removeprefix("{*}") for name in _APART}):
         says += [" "] if apart and _TOUCH.fullmatch(last + text[0]) else []
@@ -497,5 +503,5 @@ FORMAT = Format(
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked first
     read=read,
     libraries=("chardet", "lxml"),
-    revision=12,
+    revision=13,
 )

@@ -231,6 +231,13 @@ def test_code_and_signs_that_are_no_tags_of_html_stay(ordinary: str) -> None:
     assert _read(ordinary).text == ordinary
 
 
+@pytest.mark.parametrize("attribute", ["icon={<Icon name='x' />}", "style={{a: 1}}", "onClick={() => go(1 > 0)}"])
+def test_components_of_mdx_show_their_labels_and_what_is_in_them(attribute: str) -> None:
+    page = f'<Card title="Speed" {attribute}>Fast as a tern.</Card>'
+
+    assert extract(page.encode(), Hints(filename="a.mdx")).text == "Speed\nFast as a tern."
+
+
 def test_a_comment_of_mdx_is_no_text() -> None:
     assert extract(b"# Tides\n\n{/* a\nremark */}It rose.", Hints(filename="a.mdx")).text == "# Tides\n\nIt rose."
 

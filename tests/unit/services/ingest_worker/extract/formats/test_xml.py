@@ -71,6 +71,9 @@ def test_a_picture_in_base64_on_one_line_is_left_out() -> None:
     data = f"<?xml version='1.0'?><fleet>{ships}</fleet>"
 
     assert extract(data.encode(), Hints(filename="a.xml")).text == "name: Skua\n\nname: Tern"
+    assert (
+        _read("<n><title>Ropes</title><p>Red.</p><data encoding='base64'>iVBORw0K</data></n>").text == "# Ropes\n\nRed."
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,6 +165,9 @@ def test_a_page_within_a_text_is_read_as_its_text_unless_it_is_an_example() -> N
         "<?xml version='1.0'?><a><note><made>9</made><text><![CDATA[<div>Red<br/>rope</div>]]></text></note><b/></a>"
     )
 
+    assert _read("<rss><item><title>Oak &amp;#8211; ash</title><p>a &amp;amp;</p></item></rss>").text == (
+        "## Oak – ash\n\np: a &amp;"
+    )
     assert _read(feed).text == "## Roof\n\nIt costs 900.\n\n<p>a</p>"
     assert _read(notes).text == "made: 9; text: Red rope"
 
