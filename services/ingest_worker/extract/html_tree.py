@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from functools import cache
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
@@ -38,6 +38,7 @@ _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown o
 HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 _ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
 _PERMALINKS: Final = ("¶", "🔗")  # those that stand for nothing else, so also beside terms and captions
+_BASE: Final = re.compile(r"\b(?:10|[^\W\d_]{1,3})\Z")  # what has powers: ten, units and variables
 _RETURNS: Final = re.compile(r"back|reverse")  # in roles and classes of such links
 _BACK: Final = ("↩", "↵", "⏎", "^")  # what links from a note say that lead back to its mark
 _SHOWN_LATER: Final = re.compile(r"\bexpand(?:er|able)?-(?:content|container|body)\b")  # classes
@@ -67,8 +68,8 @@ _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
 INLINE: Final = frozenset({
     "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
-    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
-    "time", "tt", "u", "var", "wbr",
+    "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u",
+    "var", "wbr",
 })
 _WITHIN: Final = frozenset({
     "p", "a", "abbr", "b", "br", "cite", "code", "em", "i", "kbd", "mark", "samp", "small", "span", "strong",
@@ -88,6 +89,8 @@ _EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
 _SIGNS: Final = re.compile(
     r"(?:font-family\s*+:|\Aface:)\s*+[\"']?(symbol|wingdings(?: 2)?)[\"']?\s*+(?:[,;]|\Z)", re.IGNORECASE
 )
+_WORD_OF_CLASS: Final = re.compile(r"[^\W\d_]{3}")  # else a program made it
+_ENDS_PART: Final = re.compile(r"(?![\u2e80-\ua4cf])[^\W_]|[:☐☑☒]")
 NAMED: Final = "named"  # the class of a text that nothing else names
 RELATIVE: Final = re.compile(r"(?:[/.]|[\w%-]{1,100}[./])[^\s()<>\[\]]{0,2000}")
 _CDATA: Final = re.compile(r"% <!\[CDATA\[|%? ?\]\]>")  # around TeX in a script
@@ -97,6 +100,8 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 def reshape(tree: "HtmlElement") -> None:
     """Rewrite the tree in place, in time linear to its size."""
     _show_signs(tree)
+    _bracket_readings(tree)
+    _part_fields(tree)
     _link_panels(tree)
     _keep_opened(tree)
     _drop_beside(tree)
@@ -118,7 +123,6 @@ def reshape(tree: "HtmlElement") -> None:
     _drop_empty(tree)
     _keep_captions(tree)
     _write_equations(tree)
-    _bracket_readings(tree)
     _show_ticks(tree)
     _unwrap_forms(tree)
     _unwrap_layout(tree)
@@ -127,6 +131,7 @@ def reshape(tree: "HtmlElement") -> None:
     _join_posts(tree)
     _name_text(tree, notes)
     _keep_asides(tree)
+    _mark_raised(tree, notes)
     _drop_groups(tree)
     _shape_tables(tree)
     for shown in islice(tree.xpath("//div[@class = 'fragment'][.//div[@class = 'line']]"), _MOST):  # of Doxygen
@@ -137,7 +142,6 @@ def reshape(tree: "HtmlElement") -> None:
     _number_items(tree)
     _join_terms(tree)
     _mark_code(tree)
-    _mark_raised(tree, notes)
 
 
 def _show_signs(tree: "HtmlElement") -> None:
@@ -487,11 +491,35 @@ def _write_equations(tree: "HtmlElement") -> None:
 
 
 def _bracket_readings(tree: "HtmlElement") -> None:
-    """Put readings beside East Asian words into brackets where the page has none for browsers without ruby."""
+    """Put readings beside East Asian words into brackets where the page has none for browsers without ruby.
+
+    Their tags go: trafilatura drops what is in them.
+    """
+    from lxml import etree  # as above
+
     for reading in list(islice(tree.iterfind(".//ruby//rt"), _MOST)):
         before = reading.getprevious()
         if before is None or before.tag != "rp":
             enclose(reading, "（", "）")
+    etree.strip_tags(tree, "ruby", "rb", "rt", "rtc", "rp")
+
+
+def _part_fields(tree: "HtmlElement") -> None:
+    """Put blanks between the parts of a block that only its style sets apart: a name and its value, several tags.
+
+    In a block with a text of its own, and in paragraphs, a word may be in two of them.
+    """
+    for block in tree.iter("td", "th", "dd", "li", "div"):
+        if (block.text or "").strip() or any((part.tail or "").strip() for part in block):
+            continue
+        for part, below in pairwise(islice(block, _MOST)):
+            if part.tail or part.tag not in ("span", "b", "strong", "a") or below.tag not in ("span", "a"):
+                continue
+            last, first = words(part)[-1:], words(below)[:1]
+            named = _WORD_OF_CLASS.search(part.get("class") or "") and _WORD_OF_CLASS.search(below.get("class") or "")
+            differ = (first.isupper() and not last.isupper()) or first.isdigit() != last.isdigit()
+            if _ENDS_PART.match(last) and _GLUED.match(first) and (named or differ):
+                part.tail = " "
 
 
 def is_hidden(element: "HtmlElement") -> bool:
@@ -536,14 +564,19 @@ def _show_values(form: "HtmlElement") -> None:
 def _unwrap_layout(tree: "HtmlElement") -> None:
     """Make tables plain blocks that only arrange a page.
 
-    One of their cells has a heading or a table, and text beside it, and no row without such a cell has two cells.
+    One of their cells has a heading or a table, and text beside it, and no row without such a cell has two cells; or
+    each row is one cell, with code or more than one paragraph in any of them.
     """
     for table in list(islice(tree.iter("table"), _MOST)):
         groups = [table, *table.iterchildren("thead", "tbody", "tfoot")]
         rows = [row for group in groups for row in group.iterchildren("tr")]
         full = [[cell for cell in row.iterchildren("td", "th") if words(cell)] for row in rows]
         arranged = [any(cell.tag == "td" and _is_section(cell) for cell in cells) for cells in full]
-        if any(arranged) and all(found or len(cells) < 2 for found, cells in zip(arranged, full, strict=True)):
+        beside = any(len(row.xpath("td | th")) > 1 for row in rows)
+        alone = not beside and any(row.xpath("td[pre or count(p | ul | ol | div) > 1]") for row in rows)
+        if alone or (
+            any(arranged) and all(found or len(cells) < 2 for found, cells in zip(arranged, full, strict=True))
+        ):
             for each in (*groups, *rows, *(cell for row in rows for cell in row.iterchildren("td", "th"))):
                 each.tag = "div"
 
@@ -865,7 +898,11 @@ def _mark_code(tree: "HtmlElement") -> None:
 
 
 def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
-    """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note."""
+    """Keep raised numbers apart from what stands before them: 10^5, and [1] for a note.
+
+    The number with which a block begins is a note's, and so is the same one behind a word or a price.
+    """
+    begin = {words(each) for each in islice(tree.iter("sup"), _MOST) if _begins(each) and (each.tail or "").strip()}
     for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
         before, parent, number = raised.getprevious(), raised.getparent(), words(raised)
         of_note = raised in notes or raised.tag != "a" or _REFERENCE.search(" ".join(map(str, raised.values())))
@@ -879,7 +916,12 @@ def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
             parent.tag = _block(parent)
         ahead = (parent.text if before is None else before.tail) or ""
         refers = raised.tag == "a" or parent.tag == "a" or next(raised.iterdescendants("a"), None) is not None
-        is_note = refers or (not ahead[-1:].isalnum() and number.isdigit()) or (not ahead.strip() and before is None)
+        is_note = (
+            refers
+            or (not ahead[-1:].isalnum() and number.isdigit())
+            or (not ahead.strip() and before is None)
+            or (number in begin and not _BASE.search(ahead))
+        )
         in_brackets = raised.tag == "a" and (ahead or ("" if before is None else words(before))).endswith("[")
         if (
             raised.tag == "sub"
@@ -895,6 +937,11 @@ def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
         else:
             before.tail = ahead + text
         raised.drop_tree()
+
+
+def _begins(element: "HtmlElement") -> bool:
+    parent = element.getparent()
+    return parent is not None and parent[0] is element and not (parent.text or "").strip() and parent.tag not in INLINE
 
 
 def _links_of_notes(tree: "HtmlElement") -> set[Any]:

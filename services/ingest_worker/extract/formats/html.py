@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,7 @@ from services.ingest_worker.extract.html_markdown import (
     flat_text,
     main_text,
     numbered,
+    part_text,
     shown_text,
     tree_of,
 )
@@ -60,6 +62,8 @@ _NAMING = ("li", "code", *HEADINGS)
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
 _MORE = 1.3  # times the length of the main text
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
+_OBJECT = re.compile(r"\s*+(?:[\w$.\[\]\"' ]{1,100}=\s*+)?[{\[]")
+_SENTENCE = re.compile(r"[^\W\d_] ++[^\W\d_]|[\u2e80-\ua4cf]{8}")
 # Kinds of JSON-LD that say nothing of what the page is about
 _OF_THE_SITE = ("WebSite", "WebPage", "BreadcrumbList", "Organization", "SearchAction")
 
@@ -89,6 +93,7 @@ def read(data: bytes, hints: Hints) -> Extraction:
     fetched = hints.filename if ADDRESS.fullmatch(hints.filename or "") else ""  # a page is named by its address
     text = _text(source, tree, _first(tree, "//base/@href") or url or fetched or "") or cleaned(
         "\n\n".join(chain.from_iterable(record(each) for each in said if each.get("@type") not in _OF_THE_SITE))
+        or "\n\n".join(dict.fromkeys(_of_program(tree)))
     )
     if cut:  # the tree ends where the parser gave up; the flat text does not
         text = max(text, cleaned(flat_text(source)), key=len)
@@ -119,6 +124,20 @@ def _said(tree: "HtmlElement") -> Iterator[dict[str, Any]]:
             ahead += inner if isinstance(inner, list) else []
             if isinstance(each, dict) and inner is None:
                 yield each
+
+
+def _of_program(tree: "HtmlElement") -> Iterator[str]:
+    """Yield the texts of more than a word in the objects from which a page's program is to make the page."""
+    for source in islice(_all(tree, "//script/text()"), _MOST_ROBOTS):
+        begins, ahead = _OBJECT.match(source), list[Any]()
+        with suppress(ValueError, RecursionError):
+            ahead += [json.JSONDecoder().raw_decode(source, begins.end() - 1)[0]] if begins else []
+        while ahead:
+            each = ahead.pop()
+            if isinstance(each, str) and _SENTENCE.search(each):
+                yield part_text(each) or each
+            elif isinstance(each, dict | list):
+                ahead += reversed(each.values() if isinstance(each, dict) else each)
 
 
 def _first(tree: "HtmlElement", path: str) -> str | None:
@@ -277,5 +296,5 @@ FORMAT = Format(
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,
     read=read,
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=17,
+    revision=18,
 )

@@ -671,10 +671,50 @@ def test_equations_in_tex_are_read_once(body: str, text: str) -> None:
         ("<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>", "漢（かん）字（じ）"),
         ("<ruby>港<rp>(</rp><rt>みなと</rt><rp>)</rp></ruby>", "港(みなと)"),
         ("<ruby>港</ruby>", "港"),
+        ("<ruby><rb>氷</rb><rt>こおり</rt></ruby>が", "氷（こおり）が"),
     ],
 )
 def test_readings_stand_in_brackets(ruby: str, text: str) -> None:
-    assert page_text(f"<html><body><p>{ruby}</p></body></html>").strip() == text
+    assert _page(f"<p>{ruby}</p>") == text
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ('<div><span class="label">Length</span><span class="value">84 m</span></div>', "Length 84 m"),
+        ("<div><b>Type:</b><span>Ferry</span></div>", "Type: Ferry"),
+        ("<ul><li><b>Built</b><span>1996</span></li></ul>", "- Built 1996"),
+        ('<ul><li><span class="box">☐</span><span class="text">Bread</span></li></ul>', "- ☐ Bread"),
+        ('<div><span class="שדה">אורך</span><span class="ערך">מטר</span></div>', "אורך מטר"),
+        ('<ul><li><a class="tag">sea</a><a class="tag">ice</a></li></ul>', "- sea ice"),
+        # A word, of which one part is drawn in another way
+        ('<ul><li><span class="c1">the bud</span><span class="c2">get</span></li></ul>', "- the budget"),
+        ('<p><span class="SpellE">Her</span><span class="bold">on</span></p>', "Heron"),
+        ('<div>in <span class="word">Ab</span><span class="more">cd</span></div>', "in Abcd"),
+        ('<div><span class="sign">f</span><span class="sign">(x)</span></div>', "f(x)"),
+        ('<div><span class="name">東</span><span class="name">京</span></div>', "東京"),
+    ],
+)
+def test_parts_of_a_block_that_its_style_sets_apart_do_not_touch(parts: str, text: str) -> None:
+    assert page_text(f"<html><body>{parts}</body></html>").strip() == text
+
+
+def test_a_note_below_a_table_marks_numbers_and_words_but_no_powers() -> None:
+    rows = (
+        "<tr><th>Boats<sup>1</sup></th><th>m<sup>2</sup></th></tr>"
+        "<tr><td>22.50<sup>1</sup></td><td>10<sup>1</sup></td></tr>"
+    )
+    note = '<tr><td colspan="2"><sup>1</sup> with water</td></tr>'
+
+    assert "| Boats[1] | m^2 |" in _page(f"<table>{rows}{note}</table>")
+    assert "| 22.50[1] | 10^1 |" in _page(f"<table>{rows}{note}</table>")
+    assert "| 22.50^1 | 10^1 |" in _page(f"<table>{rows}</table>")
+
+
+def test_a_table_of_one_cell_arranges_its_paragraphs_and_code() -> None:
+    text = _page("<table><tr><td><p>It stops:</p><pre>a:\n  b</pre></td></tr></table>")
+
+    assert text == "It stops:\n\n```\na:\n  b\n```"
 
 
 @pytest.mark.parametrize(
@@ -754,7 +794,7 @@ _BY_ROLE = (
     [
         (_BY_ROLE, "| Ship | Berth |\n| --- | --- |\n| Skua | B2 |"),
         (_BY_ROLE.replace('role="table"', 'role="grid"'), "| Ship | Berth |\n| --- | --- |\n| Skua | B2 |"),
-        (_BY_ROLE.replace('role="table"', 'role="list"'), "ShipBerth\n\nSkua\n\nB2"),
+        (_BY_ROLE.replace('role="table"', 'role="list"'), "Ship Berth\n\nSkua\n\nB2"),
         ('<div role="grid"><div role="row"><div role="gridcell">Mon</div></div></div>', "Mon"),
         (_TABLE.replace("<table", '<table role="table"'), "| a | b |\n| --- | --- |\n| 1 | 2 |"),
         (

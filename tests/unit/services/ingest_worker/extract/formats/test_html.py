@@ -177,6 +177,18 @@ def test_a_page_that_speaks_to_search_engines_alone_has_what_it_tells_them() -> 
 
 
 @pytest.mark.parametrize(
+    "script",
+    ['<script id="data" type="application/json">{}</script>', "<script>window.__STATE__ = {};\nrun()</script>"],
+)
+def test_a_page_that_a_program_makes_has_the_texts_that_it_is_made_of(script: str) -> None:
+    state = '{"build": "x9", "page": {"title": "Grey seals", "parts": ["<p>They rest <b>here</b>.</p>", 7]}}'
+    page = f"<title>T</title><body><div id='app'></div>{script.replace('{}', state)}</body>"
+
+    assert _read(page).text == "Grey seals\n\nThey rest here."
+    assert _read(page.replace("<body>", "<body><p>Seals.</p>")).text == "Seals."
+
+
+@pytest.mark.parametrize(
     ("head", "name", "target"),
     [
         ("", "a.html", "setup/index.html"),
