@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,6 +53,7 @@ _SLICE = 64  # points in one frame: some milliseconds of the engine's time, then
 _READ_SLICE = 256
 _SEARCHES = 2  # searches sent at once: the engine works on one while the event loop processes the previous one
 _READS = 1  # other reads of many points sent at once: whatever is sent is answered before what others ask for
+_PROLONG_EVERY_S = 0.1  # 1,000 that wait cost 2 ms
 _STOP_S = 3.0  # wait for the flush at the end
 _LEAVE_S = 1.5  # wait for its exit after the flush; then it is killed, which loses nothing: its log has all writes
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
@@ -89,8 +90,8 @@ class EdgeStore:
     ) -> None:
         """Take the settings; nothing is started or connected yet.
 
-        `timeout_s` is the longest wait for the answer to one frame, `lock_wait_s` that for an earlier owner's process
-        to end. `upkeep_every_s` is the time between two flushes; after each, dead points are counted.
+        `timeout_s` is the longest wait for a turn and an answer, `lock_wait_s` that for an earlier owner's
+        process to end. `upkeep_every_s` is the time between two flushes; after each, dead points are counted.
         """
         self.folder = folder
         self._paths = wire.socket_paths(folder)
@@ -99,6 +100,8 @@ class EdgeStore:
         self._connection: _Connection | None = None
         self._dialling = asyncio.Lock()
         self._searching, self._reading = FairTurns(_SEARCHES), FairTurns(_READS)
+        self._limits: dict[asyncio.Timeout, tuple[float, float]] = {}  # of each question: seconds of patience, its end
+        self._prolonged = 0.0
         self._closed = False
 
     @property
@@ -189,13 +192,14 @@ class EdgeStore:
         order: Order | None = None,
     ) -> PointPage:
         arguments = check_name(name), where, check_limit(limit), check_after(after), vectors, fields, order
-        return await self._read(_page, "scroll", *arguments)
+        return await self._ask(_page, "scroll", *arguments, turns=self._reading)
 
     async def count(self, name: str, where: Filter = EVERYTHING) -> int:
-        return await self._read(_number, "count", check_name(name), where)
+        return await self._ask(_number, "count", check_name(name), where, turns=self._reading)
 
     async def facet(self, name: str, field: str, where: Filter = EVERYTHING, *, limit: int = 1000) -> dict[str, int]:
-        return await self._read(_counts, "facet", check_name(name), field, where, check_limit(limit))
+        arguments = check_name(name), field, where, check_limit(limit)
+        return await self._ask(_counts, "facet", *arguments, turns=self._reading)
 
     async def delete(self, name: str, where: Filter) -> None:
         await self._ask(_nothing, "delete", check_name(name), check_narrow(where))
@@ -207,8 +211,7 @@ class EdgeStore:
         arguments = check_name(name), legs, where, check_limit(limit), heads
         # If twenty were sent, their answers would come together, and each step of all other work would wait for all of
         # them to be decoded and scored.
-        async with self._searching.turn(CALLER.get()):
-            found: wire.SearchFound = await self._ask(_found, "search", *arguments)
+        found: wire.SearchFound = await self._ask(_found, "search", *arguments, turns=self._searching)
         return found.hits()
 
     async def rewrite(self, name: str) -> None:
@@ -231,30 +234,46 @@ class EdgeStore:
     async def flush(self) -> None:
         await self._ask(_nothing, "flush")
 
-    async def _read(self, decoder: "msgspec.msgpack.Decoder[T]", method: str, *arguments: Any) -> T:
-        caller, patience_s = CALLER.get(), min(self._timeout_s, PATIENCE.get())
-        if not await self._reading.came(caller, patience_s):
-            raise Unavailable(f"the store gave no answer to {method} within {patience_s:g} s")
-        try:
-            return await self._ask(decoder, method, *arguments)
-        finally:
-            self._reading.release(caller)
-
     async def _ask(
-        self, decoder: "msgspec.msgpack.Decoder[T]", method: str, *arguments: Any, patience_s: float | None = None
+        self,
+        decoder: "msgspec.msgpack.Decoder[T]",
+        method: str,
+        *arguments: Any,
+        patience_s: float | None = None,
+        turns: FairTurns | None = None,
     ) -> T:
+        """Return the answer, to a question that is sent when the caller has its turn.
+
+        Raises:
+            Unavailable: the store answered nobody for `patience_s`, or this question not within the longest wait.
+        """
         patience_s = min(self._timeout_s, PATIENCE.get()) if patience_s is None else patience_s
+        limit = asyncio.timeout(patience_s)
+        self._limits[limit] = patience_s, asyncio.get_running_loop().time() + max(patience_s, self._timeout_s)
         try:
-            async with asyncio.timeout(patience_s):
+            async with limit, nullcontext() if turns is None else turns.turn(CALLER.get()):
                 connection = self._connection
                 if connection is None or connection.lost:
                     connection = await self._connected()
                 reply = await connection.start(wire.Request(method, arguments))
+                self._prolong()
         except TimeoutError:
             raise Unavailable(f"the store gave no answer to {method} within {patience_s:g} s") from None
+        finally:
+            del self._limits[limit]
         if isinstance(reply, wire.CallFailed):
             raise _error(reply)
         return decoder.decode(reply.body)
+
+    def _prolong(self) -> None:
+        """Let everybody wait on: a store that has just answered does not hang."""
+        now = asyncio.get_running_loop().time()
+        if now - self._prolonged < _PROLONG_EVERY_S:
+            return
+        self._prolonged = now
+        for limit, (patience_s, end) in self._limits.items():
+            if not limit.expired():
+                limit.reschedule(min(now + patience_s, end))
 
     async def _connected(self) -> "_Connection":
         async with self._dialling:

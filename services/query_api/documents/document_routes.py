@@ -30,7 +30,7 @@ from shared.state.index import Head, Index
 from shared.state.ledger import NOWHERE, Entry, Last, Ledger
 from shared.store import Condition, Filter, Ids, Match, Payload
 from shared.submission import deletion
-from shared.times import iso, now_ms
+from shared.times import LoopTurns, iso, now_ms
 
 STATUSES = tuple(status for status in get_args(Status) if status != "superseded")  # of the newest submission
 LOOKED_AT = 1000  # entries read at a time if each has to be checked
@@ -134,8 +134,12 @@ class DocumentViews:
         own_order = listing.sort in ("-updatedAt", "updatedAt")  # the store's
         entries, after = await (self._by_update if own_order else self._sorted)(listing, limit, behind)
         heads = await self._index.heads([entry.document_id for entry in entries]) if entries else {}
+        items, turns = list[DocumentView](), LoopTurns()
+        for entry in entries:  # 1,000 take 30 ms
+            items.append(view_of(entry, heads.get(entry.document_id)))
+            await turns.give()
         return DocumentPage(
-            items=[view_of(entry, heads.get(entry.document_id)) for entry in entries],
+            items=items,
             next_cursor=None if after is None else self._signer.sign(after),
         )
 

@@ -313,6 +313,48 @@ async def test_reads_of_many_points_are_sent_in_turns_of_their_callers(folder: P
     assert answered.index("other") < 5
 
 
+@pytest.mark.parametrize("method", ["scroll", "search"])
+async def test_who_waits_for_a_turn_is_patient_while_the_store_answers_others(folder: Path, method: str) -> None:
+    path, frames, loop = wire.socket_paths(folder)[-1], wire.Frames(), asyncio.get_running_loop()
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    said: dict[str, Any] = {"scroll": PointPage([], None), "search": wire.SearchFound([], {})}
+    sent, unanswered = 0, list[str]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        while data := await reader.read(1 << 20):
+            for frame in frames.feed(data):
+                sent += 1
+                if sent <= 8:  # then it hangs
+                    answer = wire.done_frame(wire.CALLS.decode(frame).number, said[method])
+                    loop.call_later(0.25, writer.write, answer)
+        writer.close()
+
+    async def read(store: EdgeStore) -> None:
+        try:
+            if method == "scroll":
+                await store.scroll("many", limit=1000)
+            else:
+                leg = Leg(dense=np.zeros(2, dtype=np.float32))
+                await store.search("many", [leg], Filter(), limit=1, heads="heads")
+        except Unavailable as error:
+            unanswered.append(error.sentence)
+
+    async with await asyncio.start_unix_server(serve, path):
+        store = EdgeStore(folder, attach=True)
+        await store.start()
+        outer = PATIENCE.set(0.75)
+        async with asyncio.timeout(HANG_S), asyncio.TaskGroup() as tasks:
+            for _ in range(12):
+                tasks.create_task(read(store))
+        PATIENCE.reset(outer)
+        await store.close()
+    path.unlink(missing_ok=True)
+
+    assert unanswered == [f"the store gave no answer to {method} within 0.75 s"] * 4
+    assert sent == (9 if method == "scroll" else 10)  # the others' time was over while they waited
+
+
 async def test_an_engine_that_does_not_answer_in_time_is_unavailable(folder: Path) -> None:
     async with opened(folder, timeout_s=0.3) as store:
         os.kill(pid_of(store), signal.SIGSTOP)
