@@ -1,10 +1,9 @@
 """The audit trail: who did what, on a topic of its own. docs/adr/0028-keys-audit-browsers.md"""
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -29,25 +28,8 @@ _RECORD_BYTES: Final = 256 * 1024
 _END_S: Final = 5.0
 
 
-@dataclass(eq=False)
-class AuditedCall(ABC):
-    """A call that is under way, and the documents that it has changed since its last entry."""
-
-    changed: dict[AuditResult, list[str]] = field(default_factory=dict, init=False)
-    changes: bool = field(default=False, init=False)  # whether any document was changed
-
-    @abstractmethod
-    def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
-        """Return an entry about this call."""
-
-    def entries(self) -> list[AuditEntry]:
-        """Return entries of the changes since the last call of this method."""
-        changed, self.changed = self.changed, {}
-        return [
-            self.entry(result, None, tuple(ids[start : start + MOST_IDS]))
-            for result, ids in changed.items()
-            for start in range(0, len(ids), MOST_IDS)
-        ]
+# Makes an entry about a call, with the reply's status, if there is one, and some documents.
+EntryOf = Callable[[AuditResult, int | None, tuple[str, ...]], AuditEntry]
 
 
 class AuditTrail:
@@ -55,17 +37,15 @@ class AuditTrail:
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
-        self._calls: dict[AuditedCall, None] = {}
+        self._changed: dict[tuple[EntryOf, AuditResult], list[str]] = {}  # documents that have no entry yet
         self._waiting: list[AuditEntry] = []
         self._added = self._written = 0
         self._writing: asyncio.Task[None] | None = None  # what is there; an attempt at a time
         self._counted: Counter[AuditEntry] = Counter()  # by the kind of call, since `EVERY_S` began
 
-    def change(self, call: AuditedCall, document_id: str, result: AuditResult) -> None:
-        """Note that the call has changed a document. It is written at once, without waiting for the call's end."""
-        call.changed.setdefault(result, []).append(document_id)
-        call.changes = True
-        self._calls[call] = None
+    def change(self, entry: EntryOf, document_id: str, result: AuditResult) -> None:
+        """Note that a call has changed a document. It is written at once, without waiting for the call's end."""
+        self._changed.setdefault((entry, result), []).append(document_id)
         self._note()
 
     def add(self, entry: AuditEntry) -> None:
@@ -141,8 +121,12 @@ class AuditTrail:
 
     def _collect(self) -> None:
         """Turn the changes noted so far into entries, ahead of entries that are added later."""
-        calls, self._calls = self._calls, {}
-        self._waiting += [entry for call in calls for entry in call.entries()]
+        changed, self._changed = self._changed, {}
+        self._waiting += [
+            entry(result, None, tuple(ids[start : start + MOST_IDS]))
+            for (entry, result), ids in changed.items()
+            for start in range(0, len(ids), MOST_IDS)
+        ]
 
     async def _write(self) -> None:
         upto = self._added

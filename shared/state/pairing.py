@@ -62,11 +62,11 @@ class PairingDecision(msgspec.Struct, frozen=True):
     """What to do at a start."""
 
     pairing: Pairing  # to be recorded on both sides
-    lost: tuple[str, ...] = ()  # collections to rebuild from the log
+    lost: tuple[str, ...]  # collections to rebuild from the log
 
 
 def decide(seen: BothSides) -> PairingDecision:
-    """Return the valid pairing and the lost collections of the index.
+    """Return the valid pairing, at the address where the store is now, and the lost collections of the index.
 
     Raises:
         ConfigurationError: log and store don't belong together, or one of them is an older backup; or the topic that
@@ -79,17 +79,35 @@ def decide(seen: BothSides) -> PairingDecision:
         )
     match seen.on_log, seen.in_store:
         case None, None:
-            return _unpaired(seen)
+            pairing = _unpaired(seen)
         case None, Pairing() as in_store:
-            return _without_log(seen, in_store)
+            pairing = _without_log(seen, in_store)
         case Pairing() as on_log, None:
-            return _without_store(seen, on_log)
+            pairing = _without_store(seen, on_log)
         case Pairing() as on_log, Pairing() as in_store:
-            return _both(seen, on_log, in_store)
-    raise AssertionError("all four cases are above")
+            pairing = _both(seen, on_log, in_store)
+    return _decision(seen, pairing)
 
 
-def _unpaired(seen: BothSides) -> PairingDecision:
+def by_hand(seen: BothSides) -> PairingDecision:
+    """Return the pairing of a log and a store that an operator pairs, whatever their records say."""
+    known = [each for each in (seen.on_log, seen.in_store) if each is not None]
+    pairing = Pairing(
+        log_id=known[0].log_id if known else _id(),
+        store_id=seen.in_store.store_id if seen.in_store is not None else _id(),
+        checkpoint=max((each.checkpoint for each in known), default=0) + 1,
+        moves=seen.moves,
+        ends=dict(seen.ends),
+    )
+    return _decision(seen, pairing)
+
+
+def _decision(seen: BothSides, pairing: Pairing) -> PairingDecision:
+    at_address = msgspec.structs.replace(pairing, address=seen.address)
+    return PairingDecision(at_address, seen.missing if seen.documents else ())
+
+
+def _unpaired(seen: BothSides) -> Pairing:
     if not seen.documents and not seen.emptied:
         raise _misfit(
             f"the log is empty, and the store at {seen.address} holds documents: the log was lost, or this is another "
@@ -100,12 +118,12 @@ def _unpaired(seen: BothSides) -> PairingDecision:
             f"the log holds documents, and the store at {seen.address} is empty: an empty wrong store looks like a "
             "lost one, and a rebuild may cost money"
         )
-    return PairingDecision(_new(seen), seen.missing if seen.documents else ())
+    return Pairing(log_id=_id(), store_id=_id(), moves=seen.moves)
 
 
-def _without_log(seen: BothSides, in_store: Pairing) -> PairingDecision:
+def _without_log(seen: BothSides, in_store: Pairing) -> Pairing:
     if in_store.checkpoint == 0:  # the first start was interrupted before it wrote the log's copy
-        return _as_paired(seen, in_store)
+        return in_store
     state = "holds documents, and no id" if seen.documents else "is empty"
     raise _misfit(
         f"the log {state}, and the store at {seen.address} belongs to the log {in_store.log_id}: "
@@ -113,7 +131,8 @@ def _without_log(seen: BothSides, in_store: Pairing) -> PairingDecision:
     )
 
 
-def _without_store(seen: BothSides, on_log: Pairing) -> PairingDecision:
+def _without_store(seen: BothSides, on_log: Pairing) -> Pairing:
+    """Return the pairing of the log with a new store that replaces the lost one."""
     if not seen.emptied:
         raise _misfit(
             f"the log belongs to the store {on_log.store_id}, and the store at {seen.address} holds documents and no "
@@ -124,10 +143,10 @@ def _without_store(seen: BothSides, on_log: Pairing) -> PairingDecision:
             f"the store at {seen.address} is empty, and the log's store was at {on_log.address}: an empty wrong store "
             "looks like a lost one, and a rebuild may cost money"
         )
-    return PairingDecision(_next(on_log, seen), seen.missing if seen.documents else ())
+    return msgspec.structs.replace(on_log, store_id=_id(), checkpoint=on_log.checkpoint + 1, ends={})
 
 
-def _both(seen: BothSides, on_log: Pairing, in_store: Pairing) -> PairingDecision:
+def _both(seen: BothSides, on_log: Pairing, in_store: Pairing) -> Pairing:
     if on_log.log_id != in_store.log_id:
         raise _misfit(
             f"the store at {seen.address} belongs to the log {in_store.log_id}, and this is the log {on_log.log_id}"
@@ -146,41 +165,7 @@ def _both(seen: BothSides, on_log: Pairing, in_store: Pairing) -> PairingDecisio
         raise _misfit(
             f"the store at {seen.address} is {in_store.store_id}, and the log belongs to the store {on_log.store_id}"
         )
-    return _as_paired(seen, in_store)
-
-
-def by_hand(seen: BothSides) -> PairingDecision:
-    """Return the pairing of a log and a store that an operator pairs, whatever their records say."""
-    known = [each for each in (seen.on_log, seen.in_store) if each is not None]
-    log_id = next((each.log_id for each in known), _id())
-    store_id = seen.in_store.store_id if seen.in_store is not None else _id()
-    checkpoint = max((each.checkpoint for each in known), default=0) + 1
-    pairing = Pairing(
-        log_id=log_id,
-        store_id=store_id,
-        checkpoint=checkpoint,
-        address=seen.address,
-        moves=seen.moves,
-        ends=dict(seen.ends),
-    )
-    return PairingDecision(pairing, seen.missing if seen.documents else ())
-
-
-def _new(seen: BothSides) -> Pairing:
-    return Pairing(log_id=_id(), store_id=_id(), address=seen.address, moves=seen.moves)
-
-
-def _next(on_log: Pairing, seen: BothSides) -> Pairing:
-    """Return the pairing of the log with a new store that replaces the lost one."""
-    return msgspec.structs.replace(
-        on_log, store_id=_id(), checkpoint=on_log.checkpoint + 1, address=seen.address, ends={}
-    )
-
-
-def _as_paired(seen: BothSides, in_store: Pairing) -> PairingDecision:
-    """Return the store's own pairing, at the address where the store is now."""
-    pairing = msgspec.structs.replace(in_store, address=seen.address)
-    return PairingDecision(pairing, seen.missing if seen.documents else ())
+    return in_store
 
 
 def _id() -> str:

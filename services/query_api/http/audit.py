@@ -17,7 +17,7 @@ from services.query_api.http.problems import Problem, request_id, send_problem, 
 from services.query_api.http.route_decorator import only_reads, role_of
 from shared.contracts import AuditEntry, AuditResult
 from shared.errors import Unavailable
-from shared.log.audit_trail import AuditedCall, AuditTrail
+from shared.log.audit_trail import AuditTrail
 from shared.times import now_ms
 
 log = structlog.get_logger(__name__)
@@ -30,7 +30,8 @@ _current: ContextVar["_Visit | None"] = ContextVar("audited", default=None)
 def note_change(document_id: str, result: AuditResult = "accepted") -> None:
     """Note that the current request has changed a document. Outside a request, do nothing."""
     if (visit := _current.get()) is not None:
-        visit.trail.change(visit, document_id, result)
+        visit.changes = True
+        visit.trail.change(visit.entry, document_id, result)
 
 
 def note_concerned(action: str, tenant: str, key: str = "") -> None:
@@ -89,12 +90,12 @@ class Audit(ASGIMiddleware):
             _current.reset(token)
 
 
-class _Visit(AuditedCall):
+class _Visit:
     """One request."""
 
     def __init__(self, trail: AuditTrail, scope: Scope) -> None:
-        super().__init__()
         self.trail = trail
+        self.changes = False  # whether any document was changed
         self.caller: Caller | None = None
         self._scope = scope
         handler = scope["route_handler"]

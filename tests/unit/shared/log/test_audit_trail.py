@@ -13,7 +13,7 @@ from shared.contracts import AuditEntry, AuditRecord, AuditResult, decode
 from shared.errors import Unavailable
 from shared.ids import document_id
 from shared.log import audit_trail
-from shared.log.audit_trail import MOST_IDS, AuditedCall, AuditTrail
+from shared.log.audit_trail import MOST_IDS, AuditTrail
 from shared.topics import AUDIT
 from tests.selection import CI_ONLY
 
@@ -54,9 +54,8 @@ def an_entry(action: str = "rag_ingest", **fields: object) -> AuditEntry:
     return AuditEntry(time=1, action=action, **{"result": "done", **fields})  # type: ignore[arg-type]  # as the caller says
 
 
-class Call(AuditedCall):
-    def entry(self, result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
-        return an_entry(result=result, status=status, documents=documents)
+def call(result: AuditResult, status: int | None, documents: tuple[str, ...]) -> AuditEntry:
+    return an_entry(result=result, status=status, documents=documents)
 
 
 async def test_entries_that_come_while_one_is_written_share_the_next_record() -> None:
@@ -98,7 +97,7 @@ async def test_whoever_waits_has_an_end_while_others_go_on_adding() -> None:
 
 async def test_a_change_is_written_before_its_call_ends_and_its_ids_share_an_entry() -> None:
     topic = Topic()
-    trail, call = AuditTrail(topic.publish), Call()
+    trail = AuditTrail(topic.publish)
     ids = [document_id("t", "s", str(number)) for number in range(MOST_IDS + 1)]
     for name in ids:
         trail.change(call, name, "accepted")
@@ -111,7 +110,6 @@ async def test_a_change_is_written_before_its_call_ends_and_its_ids_share_an_ent
         (1, "unknown"),
     ]
     assert [name for entry in topic.entries[:2] for name in entry.documents] == ids
-    assert call.changes
 
 
 async def test_what_the_log_refuses_is_kept_and_told() -> None:
