@@ -11,13 +11,13 @@ from services.ingest_worker.extract.archive import ADDRESS
 from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.markdown_writer import RAISED, counted
 from services.ingest_worker.extract.rows import Cell, spread
-from services.ingest_worker.extract.safe_xml import enclose, set_lines_apart, texts, whole, words
+from services.ingest_worker.extract.safe_xml import enclose, set_lines_apart, text_before, texts, whole, words
 from services.ingest_worker.extract.symbols import in_font
 from services.ingest_worker.extract.table_header import Covered, is_form
 from shared.inputs.limits import LONGEST_URL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from lxml.html import HtmlElement
 
@@ -156,30 +156,19 @@ def _show_signs(tree: "HtmlElement") -> None:
 
 
 def _drop_beside(tree: "HtmlElement") -> None:
-    """Drop small parts whose names say that they are no part of the text; none is a heading, or has the page's."""
-    found = {
-        each: len(words(each))
-        for each in _outermost(islice(tree.xpath("//*[@class or @id]"), _MOST))
-        if next(each.iter("h1"), None) is None
-    }
-    room = len(words(tree)) / _PART if found else 0
-    of_name = Counter[str | None]()  # many parts of one name may be the page's text
-    for each, length in found.items():
-        of_name[each.get("class")] += length
-    for each in found:
-        if of_name[each.get("class")] <= room:
+    """Drop parts whose names say that they are no part of the text, if they are few of the page's words; none is a
+    heading, or has the page's.
+    """
+    found: list[HtmlElement] = []
+    for each in islice(tree.xpath("//*[@class or @id]"), _MOST):
+        named = any(_BESIDE.search(each.get(name) or "") for name in ("class", "id"))
+        if named and each.tag not in (*_MAIN, *HEADINGS) and next(each.iter("h1"), None) is None:
+            found.append(each)
+    inner = set[Any](found)
+    outer = [each for each in found if inner.isdisjoint(each.iterancestors())]
+    if _PART * sum(len(words(each)) for each in outer) <= len(words(tree)):
+        for each in outer:
             each.drop_tree()
-
-
-def _outermost(among: "Iterable[HtmlElement]") -> "Iterator[HtmlElement]":
-    """Yield those beside a text that are in none of the others."""
-    found = set[Any]()
-    for each in among:
-        named = each.tag not in _MAIN and each.tag not in HEADINGS
-        if named and any(_BESIDE.search(each.get(name) or "") for name in ("class", "id")):
-            if found.isdisjoint(each.iterancestors()):
-                yield each
-            found.add(each)
 
 
 def _write_tables(tree: "HtmlElement") -> None:
@@ -239,7 +228,7 @@ def _shape_tables(tree: "HtmlElement") -> None:
             _flatten_lists(table)
             first = next(table.iter("tr"), None)
             names = first is not None and (next(table.iter("th"), None) is None or _is_bold(first))
-            rows = [[cell for cell in row if cell.tag in ("td", "th")] for row in islice(table.iter("tr"), _MOST)]
+            rows = [[*row.iterchildren("td", "th")] for row in islice(table.iter("tr"), _MOST)]
             beside = all(len(row) > 1 and row[0].tag == "th" and row[1].tag == "td" for row in rows)
             unnamed = bool(rows) and any(cell.tag == "td" for cell in rows[0])
             said = [list(map(words, row)) for row in (rows if max(map(len, rows), default=0) > 3 else rows[:2])]
@@ -318,9 +307,8 @@ def _keep_shown(tree: "HtmlElement") -> None:
             around.tag in ("td", "th", "dd")
             or (around.tag in ("p", "li", "blockquote", *HEADINGS) and said(around) != words(time))
         ):
-            before, parent, tail = time.getprevious(), time.getparent(), time.tail or ""
-            ahead = ("" if parent is None else parent.text) if before is None else before.tail
-            if _GLUED.match((ahead or "")[-1:]) or (not ahead and before is not None and before.tag != "br"):
+            before, ahead, tail = time.getprevious(), text_before(time), time.tail or ""
+            if _GLUED.match(ahead[-1:]) or (not ahead and before is not None and before.tag != "br"):
                 time.text = f" {time.text or ''}"
             if _GLUED.match(tail) or (not tail and time.getnext() is not None):
                 time.tail = f" {tail}"
@@ -358,8 +346,7 @@ def _show_ticks(tree: "HtmlElement") -> None:
             box.attrib.clear()
         elif box.find(".//input") is not None:
             continue
-        within = _first_within(box)
-        within.text = f" [{'x' if done else ' '}] {(within.text or '').lstrip()}"
+        _begin_with(box, f" [{'x' if done else ' '}]")
 
 
 def _keep_captions(tree: "HtmlElement") -> None:
@@ -372,8 +359,7 @@ def _keep_captions(tree: "HtmlElement") -> None:
             for each in caption.iterdescendants():
                 each.attrib.pop("class", None)  # one named a caption is dropped
             table.addprevious(caption)
-    last: dict[HtmlElement, HtmlElement] = {}
-    for caption in list(islice(tree.iter("figcaption"), _MOST)):
+    for caption in reversed(list(islice(tree.iter("figcaption"), _MOST))):  # each goes right behind its figure
         figure = next(reversed([*caption.iterancestors("figure")]), None)
         if figure is None:
             continue
@@ -386,10 +372,7 @@ def _keep_captions(tree: "HtmlElement") -> None:
         if begins:
             figure.addprevious(caption)
         else:
-            before = last.get(figure, figure)
-            caption.tail, before.tail = before.tail, None
-            before.addnext(caption)
-            last[figure] = caption
+            figure.addnext(caption)
 
 
 def _link_panels(tree: "HtmlElement") -> None:
@@ -568,8 +551,7 @@ def _unwrap_layout(tree: "HtmlElement") -> None:
     each row is one cell, with code or more than one paragraph in any of them.
     """
     for table in list(islice(tree.iter("table"), _MOST)):
-        groups = [table, *table.iterchildren("thead", "tbody", "tfoot")]
-        rows = [row for group in groups for row in group.iterchildren("tr")]
+        groups, rows = _rows(table)
         full = [[cell for cell in row.iterchildren("td", "th") if words(cell)] for row in rows]
         arranged = [any(cell.tag == "td" and _is_section(cell) for cell in cells) for cells in full]
         beside = any(len(row.xpath("td | th")) > 1 for row in rows)
@@ -589,20 +571,22 @@ def _unwrap_items(tree: "HtmlElement") -> None:
             for each in (listed, *items):
                 each.tag = "div"
     for table in list(islice(tree.iter("table"), _MOST)):
-        rows = [
-            [*row.iterchildren("td", "th")]
-            for group in (table, *table.iterchildren("thead", "tbody", "tfoot"))
-            for row in group.iterchildren("tr")
-        ]
-        if not rows or any(len(row) != 2 or _MARK_OF_ITEM.fullmatch(words(row[0])) is None for row in rows):
+        groups, rows = _rows(table)
+        cells = [[*row.iterchildren("td", "th")] for row in rows]
+        if not rows or any(len(row) != 2 or _MARK_OF_ITEM.fullmatch(words(row[0])) is None for row in cells):
             continue
-        for mark, text in rows:
-            first = _first_within(text)
-            first.text = f"{words(mark)} {(first.text or '').lstrip()}"
+        for mark, text in cells:
+            _begin_with(text, words(mark))
             mark.drop_tree()
             text.tag = _block(text)
-        for each in (table, *table.iterchildren("thead", "tbody", "tfoot"), *(text.getparent() for _, text in rows)):
+        for each in (*groups, *rows):
             each.tag = "div"
+
+
+def _rows(table: "HtmlElement") -> "tuple[list[HtmlElement], list[HtmlElement]]":
+    """Return the table and its groups of rows, and its own rows."""
+    groups = [table, *table.iterchildren("thead", "tbody", "tfoot")]
+    return groups, [row for group in groups for row in group.iterchildren("tr")]
 
 
 def _is_section(cell: "HtmlElement") -> bool:
@@ -688,7 +672,7 @@ def _block(element: "HtmlElement") -> str:
 
 def _become_code(table: "HtmlElement") -> bool:
     """Replace a table of code beside its line numbers by the code; return whether it was one."""
-    rows = [[cell for cell in row if cell.tag in ("td", "th")] for row in islice(table.iter("tr"), _MOST)]
+    rows = [[*row.iterchildren("td", "th")] for row in islice(table.iter("tr"), _MOST)]
     if not rows or any(len(row) != 2 for row in rows) or table.find(".//table") is not None:
         return False
     beside = [row[0] for row in rows]
@@ -733,7 +717,7 @@ def _spread(table: "HtmlElement") -> None:
     from lxml import etree  # as above
 
     rows = list(islice(table.iter("tr"), _MOST))
-    cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
+    cells = [[*row.iterchildren("td", "th")] for row in rows]
     across = [any(cell.get(name) for cell in row for name in ("rowspan", "colspan")) for row in cells]
     if not any(across):
         return
@@ -819,19 +803,18 @@ def _number_items(tree: "HtmlElement") -> None:
             kind = kind.upper() if styled[1].lower() == "upper" else kind
         for item in islice(listed.iterchildren("li"), _MOST):
             number = whole(item.get("value"), number)
-            within = _first_within(item)
-            within.text = f"{_numeral(number, kind)}. {(within.text or '').lstrip()}"
+            _begin_with(item, f"{_numeral(number, kind)}.")
             number += step
 
 
-def _first_within(item: "HtmlElement") -> "HtmlElement":
-    """Return the block with which the item's text begins, or the item."""
+def _begin_with(item: "HtmlElement", mark: str) -> None:
+    """Write the mark before the item's text, which may begin in a block within it."""
     while not (item.text or "").strip():
         first = next((each for each in item if words(each) or (each.tail or "").strip()), None)
         if first is None or first.tag not in _STARTS or not words(first):
             break
         item = first
-    return item
+    item.text = f"{mark} {(item.text or '').lstrip()}"
 
 
 def _numeral(number: int, kind: str) -> str:
@@ -904,7 +887,7 @@ def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
     """
     begin = {words(each) for each in islice(tree.iter("sup"), _MOST) if _begins(each) and (each.tail or "").strip()}
     for raised in list(islice(tree.iter("sup", "sub", "a"), _MOST)):
-        before, parent, number = raised.getprevious(), raised.getparent(), words(raised)
+        before, parent, number, ahead = raised.getprevious(), raised.getparent(), words(raised), text_before(raised)
         of_note = raised in notes or raised.tag != "a" or _REFERENCE.search(" ".join(map(str, raised.values())))
         back = raised in notes or _RETURNS.search(f"{raised.get('role')} {raised.get('class')}")
         if raised.tag == "a" and number.strip("\ufe0e\ufe0f") in _BACK and back:
@@ -914,7 +897,6 @@ def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
             continue  # it was within a raised number, or is an ordinary link
         if raised in notes and parent.tag == "div":
             parent.tag = _block(parent)
-        ahead = (parent.text if before is None else before.tail) or ""
         refers = raised.tag == "a" or parent.tag == "a" or next(raised.iterdescendants("a"), None) is not None
         is_note = (
             refers
@@ -930,13 +912,9 @@ def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:
         ):
             raised.drop_tag()
             continue
-        text = f"[{number}]" if is_note else f"^{number}"
-        text += " " * (is_note and (raised.tail or "")[:1].isalnum())
-        if before is None:
-            parent.text = ahead + text
-        else:
-            before.tail = ahead + text
-        raised.drop_tree()
+        raised[:], raised.text = [], f"[{number}]" if is_note else f"^{number}"
+        raised.text += " " * (is_note and (raised.tail or "")[:1].isalnum())
+        raised.drop_tag()
 
 
 def _begins(element: "HtmlElement") -> bool:

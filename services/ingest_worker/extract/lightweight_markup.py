@@ -91,8 +91,13 @@ _ADOC_CELL = re.compile(r"(?<!\\)(?:(?:(\d{1,3})?(?:\.(\d{1,4}))?\+)?[\d.*<>^]{0
 _ORG_HEADING = re.compile(r"(\*{1,50})[ \t]+([^\n]{1,500})\Z")
 _ORG_COMMENT = re.compile(r"(?:(?:TODO|DONE)[ \t]+)?COMMENT(?:[ \t]|\Z)")
 _ORG_TAGS = re.compile(r"(?<![ \t])[ \t]++:(?:[\w@#%]*+:)++[ \t]*+\Z")
-_ORG_DRAWER = re.compile(r"[ \t]*:(?:PROPERTIES|LOGBOOK):[ \t]*\Z", re.IGNORECASE)
-_ORG_DRAWER_END = re.compile(r"[ \t]*:END:[ \t]*\Z", re.IGNORECASE)
+# A drawer up to its end, and code, in which it is text
+_ORG_DRAWER = re.compile(
+    r"(^[ \t]*#\+begin_(?:src|example|export|comment)\b.*?(?:^[ \t]*#\+end_|\Z))"
+    r"|^[ \t]*:(?:PROPERTIES|LOGBOOK):[ \t]*\n"
+    r"(?:(?!\*|[ \t]*:(?:PROPERTIES|LOGBOOK|END):[ \t]*$)[^\n]*\n)*+[ \t]*:END:[ \t]*(?:\n|\Z)",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
 _ORG_CLOCK = re.compile(r"[ \t]*CLOCK: *\[\d{4}-")
 _ORG_LINK = re.compile(
     r"(?<![\w~=])(?P<code>[~=])(?=\S)[^\n]{1,500}?(?<=\S)(?P=code)(?![\w~=])"
@@ -126,19 +131,7 @@ _TEX_MARKS = dict(
 _TEX_ACCENT = re.compile(
     r"""(?<!\\)\\([`'^~=."]|[Hckruv](?=[ {]))[ ]?(?:\{(\\i|[A-Za-z])\}|(\\i(?![A-Za-z])|[A-Za-z]))"""
 )
-_TEX_LETTERS = {
-    "ss": "ß",
-    "ae": "æ",
-    "AE": "Æ",
-    "oe": "œ",
-    "OE": "Œ",
-    "aa": "å",
-    "AA": "Å",
-    "o": "ø",
-    "O": "Ø",
-    "l": "ł",
-    "L": "Ł",
-}
+_TEX_LETTERS = dict(zip(["ss", "ae", "AE", "oe", "OE", "aa", "AA", *"oOlL"], "ßæÆœŒåÅøØłŁ", strict=True))
 _TEX_LETTER = re.compile(r"(?<!\\)\\(ss|ae|AE|oe|OE|aa|AA|[oOlL])(?:\{\}|[ ](?=[a-z])|(?![A-Za-z ]))")
 _ORG_RULE = re.compile(r"[ \t]*\|-[-+|]*\Z")
 
@@ -586,17 +579,14 @@ def _adoc_table(lines: Sequence[str], columns: int) -> str:
 
 def of_org(text: str) -> str:
     """Return Org with `#` before its headings and blocks of code in fences; comments and settings are left out."""
-    return "\n".join(_org(text.split("\n")))
+    return "\n".join(_org(_ORG_DRAWER.sub(lambda found: found[1] or "", text).split("\n")))
 
 
 def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a branch for each kind of line
     code: list[str] | None = None
     language = ""
     unseen = 0  # the level of the heading of a comment, until one as high
-    shown = 0
-    for at, line in enumerate(lines):
-        if at < shown:
-            continue
+    for line in lines:
         block = _ORG_BLOCK.match(line)
         heading = _ORG_HEADING.match(line) if code is None else None
         if heading and (not unseen or len(heading[1]) <= unseen):
@@ -611,10 +601,6 @@ def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a bran
                 code = None
         elif code is not None:
             code.append(line)
-        elif _ORG_DRAWER.match(line):
-            shown = _drawer_end(lines, at)
-            if shown == at:
-                yield line
         elif _ORG_CLOCK.match(line):
             continue
         elif block:
@@ -631,16 +617,6 @@ def _org(lines: Sequence[str]) -> Iterator[str]:  # noqa: C901, PLR0912 - a bran
             yield line if line.lstrip().startswith(": ") else _ORG_LINK.sub(_org_link, line)
     if code:
         yield from _fenced(code, language)
-
-
-def _drawer_end(lines: Sequence[str], at: int) -> int:
-    """Return where the drawer that begins in this line ends; this line if it doesn't."""
-    for there in range(at + 1, len(lines)):
-        if _ORG_DRAWER_END.match(lines[there]):
-            return there + 1
-        if lines[there].startswith("*") or _ORG_DRAWER.match(lines[there]):
-            break
-    return at
 
 
 def _org_link(link: re.Match[str]) -> str:

@@ -76,6 +76,12 @@ def enclose(element: "_Element", before: str, after: str) -> None:
         element.text += after
 
 
+def text_before(element: "_Element") -> str:
+    """Return the text right before the element, up to another one."""
+    before, parent = element.getprevious(), element.getparent()
+    return ((None if parent is None else parent.text) if before is None else before.tail) or ""
+
+
 def set_lines_apart(drawing: "_Element") -> None:
     """Put a blank before each line of the text in an SVG drawing."""
     for line in drawing.iter("{*}tspan"):

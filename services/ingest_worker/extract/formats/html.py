@@ -114,30 +114,31 @@ def read(data: bytes, hints: Hints) -> Extraction:
 
 def _said(tree: "HtmlElement") -> Iterator[dict[str, Any]]:
     """Yield the objects that the page has for search engines, as JSON (schema.org)."""
-    for source in islice(_all(tree, "//script[@type='application/ld+json']/text()"), _MOST_ROBOTS):
-        try:
-            ahead = [json.loads(source)]
-        except (ValueError, RecursionError):
-            continue
-        for each in ahead:  # grows
-            inner = each.get("@graph") if isinstance(each, dict) else each
-            ahead += inner if isinstance(inner, list) else []
-            if isinstance(each, dict) and inner is None:
-                yield each
+    ahead = [*_objects(tree, "//script[@type='application/ld+json']/text()")]
+    for each in ahead:  # grows
+        inner = each.get("@graph") if isinstance(each, dict) else each
+        ahead += inner if isinstance(inner, list) else []
+        if isinstance(each, dict) and inner is None:
+            yield each
+
+
+def _objects(tree: "HtmlElement", path: str) -> Iterator[Any]:
+    """Yield the JSON with which scripts begin, or that they give a name."""
+    for source in islice(_all(tree, path), _MOST_ROBOTS):
+        if begins := _OBJECT.match(source):
+            with suppress(ValueError, RecursionError):
+                yield json.JSONDecoder().raw_decode(source, begins.end() - 1)[0]
 
 
 def _of_program(tree: "HtmlElement") -> Iterator[str]:
     """Yield the texts of more than a word in the objects from which a page's program is to make the page."""
-    for source in islice(_all(tree, "//script/text()"), _MOST_ROBOTS):
-        begins, ahead = _OBJECT.match(source), list[Any]()
-        with suppress(ValueError, RecursionError):
-            ahead += [json.JSONDecoder().raw_decode(source, begins.end() - 1)[0]] if begins else []
-        while ahead:
-            each = ahead.pop()
-            if isinstance(each, str) and _SENTENCE.search(each):
-                yield part_text(each) or each
-            elif isinstance(each, dict | list):
-                ahead += reversed(each.values() if isinstance(each, dict) else each)
+    ahead = [*_objects(tree, "//script/text()")][::-1]
+    while ahead:
+        each = ahead.pop()
+        if isinstance(each, str) and _SENTENCE.search(each):
+            yield part_text(each) or each
+        elif isinstance(each, dict | list):
+            ahead += reversed(each.values() if isinstance(each, dict) else each)
 
 
 def _first(tree: "HtmlElement", path: str) -> str | None:

@@ -23,6 +23,7 @@ from services.ingest_worker.extract.safe_xml import (
     parsed,
     set_lines_apart,
     tag,
+    text_before,
     texts,
     whole,
     words,
@@ -340,16 +341,15 @@ def _set_apart(root: "_Element") -> None:
 def _mark_raised(root: "_Element") -> None:
     """Keep raised numbers apart from digits before them (10^5), and [1] for a note; SCOAP3 stays a word."""
     for each in list(root.iter("{*}sup", "{*}superscript", "{*}xref")):
-        number, before, parent = words(each), each.getprevious(), each.getparent()
-        ahead = ("" if parent is None else parent.text) if before is None else before.tail
+        number, parent, ahead = words(each), each.getparent(), text_before(each)
         refers = (parent is not None and tag(parent) == "xref") or each.find("{*}xref") is not None
         if tag(each) == "xref":
-            touches = (ahead or "")[-1:].isalnum() or (ahead or "")[-1:] in tuple(".,;:!?)")
+            touches = ahead[-1:].isalnum() or ahead[-1:] in tuple(".,;:!?)")
             if not (touches and each.get("ref-type") in _NOTE_KINDS and _MARKED.fullmatch(number)):
                 continue
             refers = True
-        apart = (ahead or "")[-1:].isdigit() or not number[:1].isdigit()
-        each[:], each.text = [], f"[{number}]" if refers else raised(number, ahead or "") if apart else number
+        apart = ahead[-1:].isdigit() or not number[:1].isdigit()
+        each[:], each.text = [], f"[{number}]" if refers else raised(number, ahead) if apart else number
 
 
 def _number_items(root: "_Element") -> None:
