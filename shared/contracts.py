@@ -219,8 +219,20 @@ class SubmittedBody(Message, frozen=True):
     place: LogPosition  # of the record that has it, or refers to it
 
 
-class DocumentVersion(Message, frozen=True):
-    """One version of a document, with what the later stages need."""
+class VersionContent(Message, frozen=True, kw_only=True):
+    """What a version is compared by, and what a metadata change or a request for the original needs of it later."""
+
+    raw_hash: str = ""  # xxh3_128 of the body's bytes; for a fetched body prefixed with its media type
+    metadata_hash: str = ""  # xxh3_128 of title, tags and all other fields but the body
+    extractor: str = ""  # fingerprint of its format's reader; empty where the body isn't read, or there is none
+    validators: Validators | None = None  # only of a fetched body
+    given: Given | None = None  # submitted, or kept from the version before; None: a deletion, as in the next two
+    reading: TextReading | None = None
+    body: SubmittedBody | None = None
+
+
+class DocumentVersion(VersionContent, frozen=True):
+    """One version of a document, with what the later stages need; only documents.extracted has `given` and so on."""
 
     document_id: DocumentId
     version: Natural
@@ -229,10 +241,6 @@ class DocumentVersion(Message, frozen=True):
     source: str
     path: str
     outcome: VersionOutcome  # decided by the ingest stage
-    raw_hash: str = ""  # xxh3_128 of the body's bytes; for a fetched body prefixed with its media type
-    metadata_hash: str = ""  # xxh3_128 of title, tags and all other fields but the body
-    extractor: str = ""  # fingerprint of the extractor's code
-    validators: Validators | None = None  # only of a fetched body
     title: str | None = None
     description: str | None = None
     url: str | None = None
@@ -252,10 +260,6 @@ class DocumentVersion(Message, frozen=True):
     updated_at: Natural = 0  # ms since 1970 of this version
     extracted_at: Natural = 0  # log time of the record of documents.extracted, ms since 1970; set by the chunk stage
     chunked_at: Natural = 0  # log time of the record with the chunks, ms since 1970; set by the embed stage
-    # What a metadata change or a request for the original needs later; only on documents.extracted. None: a deletion.
-    given: Given | None = None
-    reading: TextReading | None = None
-    body: SubmittedBody | None = None
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:

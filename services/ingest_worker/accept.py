@@ -24,9 +24,7 @@ from shared.contracts import (
     LogPosition,
     OnConflict,
     Status,
-    SubmittedBody,
-    TextReading,
-    Validators,
+    VersionContent,
     VersionOutcome,
     like,
 )
@@ -44,25 +42,21 @@ _SENT_AS = {
 YEAR_MS = 365 * 24 * 3600 * 1000
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a record of documents.submitted that affect the decision."""
+class Submission(VersionContent, frozen=True, kw_only=True):
+    """The fields of a record of documents.submitted that affect the decision.
+
+    `body` is None also if it wasn't read, because its page hasn't changed.
+    """
 
     document_id: str
     tenant: str
     source: str
     path: str
     place: LogPosition
-    raw_hash: str
-    metadata_hash: str
-    extractor: str = ""  # fingerprint of the reader of its format; empty where the body isn't read, or there is none
     title: str | None = None
     url: str | None = None
     tags: tuple[str, ...] = ()
-    validators: Validators | None = None
     text: BlobRef | None = None  # the extracted text, already stored, where a new version needs it
-    reading: TextReading | None = None
-    given: Given | None = None
-    body: SubmittedBody | None = None  # None also if it wasn't read, because its page hasn't changed
     on_conflict: OnConflict | None = None
     source_record: Forwarded | None = None  # of a tenant's own topic, from which the submission was made
 

@@ -17,14 +17,12 @@ from shared.contracts import (
     BlobRef,
     DocumentVersion,
     Forwarded,
-    Given,
     Kept,
     LogPosition,
     Message,
     Status,
-    SubmittedBody,
     TextReading,
-    Validators,
+    VersionContent,
     VersionOutcome,
 )
 from shared.state.batching import Batcher, grouped
@@ -53,20 +51,13 @@ NOTHING_READ = TextReading(extracted={})
 WELL: frozenset[Status] = frozenset({"created", "updated", "unchanged", "deleted"})
 
 
-class Accepted(Message, frozen=True):
+class Accepted(VersionContent, frozen=True):
     """The newest version that the ingest stage accepted; version 0: none yet."""
 
     version: int = 0
     place: LogPosition = NOWHERE
-    raw_hash: str = ""
-    metadata_hash: str = ""
-    extractor: str = ""
     outcome: VersionOutcome = "created"
-    validators: Validators | None = None
-    text: BlobRef | None = None  # the extracted text, decided once (ADR 0006); None: a deletion, as in the next three
-    reading: TextReading | None = None
-    given: Given | None = None  # submitted, or kept from the version before
-    body: SubmittedBody | None = None
+    text: BlobRef | None = None  # the extracted text, decided once (ADR 0006); None: a deletion
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:
