@@ -526,17 +526,18 @@ async def _always() -> bool:
 
 @asynccontextmanager
 async def _turn(turns: FairTurns, tenant: str, wait_s: float | None = None) -> AsyncIterator[None]:
-    """Run the block when the tenant has a turn; a record that waits steps aside, unless it is handled alone.
+    """Run the block when the tenant has a turn; meanwhile the record steps aside, unless it is handled alone.
 
     Raises:
         Unavailable: there is none within `wait_s`.
     """
-    waits = turns.locked(tenant) and not _alone.get()
-    with stepped_aside("other files are read first") if waits else nullcontext():
+    aside = nullcontext if _alone.get() else stepped_aside
+    with aside("other files are read first" if turns.locked(tenant) else ""):
         if not await turns.came(tenant, wait_s):
             raise Unavailable("all parsers are busy with other files")
     try:
-        yield
+        with aside(""):
+            yield
     finally:
         turns.release(tenant)
 

@@ -6,8 +6,8 @@ service is retried until it is back, which holds up its partition and no other. 
 tries holds up only its own key (docs/adr/0005-retries-dead-letters-replay.md).
 
 A stage with `handle_alone` marks what is under way: the metadata of its committed offset names an offset, and no record
-from there on has been started. Each commit puts the mark a fetch ahead, so a commit more is needed only before a fetch
-that goes beyond it. A clean end takes the mark away. Whoever finds one handles the records below it alone.
+from there on has been started. Each commit puts the mark ahead of what was started, so a commit more is needed only
+before a record beyond it. A clean end takes the mark away. Whoever finds one handles the records below it alone.
 """
 
 import asyncio
@@ -57,23 +57,23 @@ BREAKER = 50  # bugs or undecodable records in a row; one more opens the breaker
 _BUG = "the server failed at this; its log has the details"  # what was raised may name the server's paths
 _A_DAY_MS = 24 * 3600 * 1000
 _ASIDE_MS = 300_000  # a record that waits for longer holds up the commit; a parser's input at fault does for 600 s
-_ASIDE_PER_PLACE = 4  # records that wait, in the memory of one that is handled; 15 kB each
+_WAITING_PER_PLACE = 4  # records that wait, in the memory of one that is handled; 15 kB each
 _LEFT_PER_PLACE = 256  # records that wait for others of their chain without value and headers; 0.5 kB each
-_AHEAD = 100  # offsets that a mark is ahead of the last fetch
+_AHEAD = 100  # offsets that a mark is ahead of the last record started
 _MARK = re.compile(r"under-way:([0-9]{1,18})")
 
 
 class ConsumeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How much is under way at once, and how long things wait.
 
-    `key_concurrency` and the in-flight limits are per partition; one fetch may exceed the limits. A record that
-    pauses between tries, or has `stepped_aside`, doesn't count against `key_concurrency`, and four of them count as one
-    against `max_in_flight`; so do 256 far behind in their chains.
+    The in-flight limits are per partition; one fetch may exceed them. A record that pauses between tries, or has
+    `stepped_aside`, doesn't count against `key_concurrency`. Against `max_in_flight`, four that wait count as one, as
+    do 256 far behind in their chains.
     """
 
     before_commit: Callable[[], Awaitable[None]] | None = None  # between effects and commit, once for all partitions
     chain_of: Callable[[bytes | None], bytes | None] = lambda key: key  # records of one chain are handled in order
-    key_concurrency: int = 16
+    key_concurrency: int = 32  # of all partitions; others wait for what has started. 4 to 16 each: same speed
     max_in_flight: int = 256
     max_in_flight_bytes: int = 4 << 20
     max_records: int = 100  # of a fetch
@@ -203,6 +203,7 @@ class _Running(PartitionLane):
         self.closing = asyncio.Event()
         self.committed = first
         self.flushed = first  # may be committed: a commit of it was sent, and its reply may have got lost
+        self.started = first  # no record from there on was started
         self.marked = 0  # the log knows that records below this offset may be under way
         self.suspects = 0  # below this offset, records may have been under way in a worker that ended uncleanly
 
@@ -299,22 +300,21 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             lane = self._lanes.get(tp)
             if lane is None:
                 lane = self._lanes[tp] = _Running(tp, batch[0].offset, self.options.chain_of)
-            if self.handle_alone is not None and batch[-1].offset >= lane.marked:
-                await self._mark(consumer, lane, batch[-1].offset + 1)
-                if lane.closing.is_set():  # revoked or stopped meanwhile
-                    continue
             lane.take(batch)
             self._pump(lane)
 
-    async def _mark(self, consumer: Any, lane: _Running, end: int) -> None:
-        """Store that records below `end` may be under way. The first mark of a lane reads what the last worker left."""
+    async def _mark(self, lane: _Running, offset: int) -> None:
+        """Store that the record may be under way. The first mark of a lane reads what the last worker left."""
         try:
             async with self._committing:
+                consumer = self.consumer()
+                if consumer is None or offset < lane.marked:  # marked meanwhile
+                    return
                 if not lane.marked and (found := _MARK.fullmatch(await consumer.committed_metadata(lane.tp))):
                     # A mark is ahead of what was fetched; what arrives from now on was never under way.
                     lane.suspects = min(int(found[1]), (await consumer.end_offsets([lane.tp]))[lane.tp])
                     log.warning("records_read_alone: %s: below offset %d of %s", self.name, lane.suspects, lane.tp)
-                mark = max(lane.suspects, end + _AHEAD)
+                mark = max(lane.suspects, lane.started + _AHEAD)
                 await consumer.commit({lane.tp: (lane.flushed, _metadata(mark))})
                 lane.marked = mark
         except (KafkaError, ConsumerStoppedError, Unavailable) as error:
@@ -341,10 +341,12 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     # A lane
 
     def _pump(self, lane: _Running) -> None:
-        while len(lane.tasks) - len(lane.resting) < self.options.key_concurrency and not lane.closing.is_set():
+        most = self.options.key_concurrency // (len(self._lanes) or 1) or 1
+        while len(lane.tasks) - len(lane.resting) < most and not lane.closing.is_set():
             record = lane.start()
             if record is None:
                 break
+            lane.started = max(lane.started, record.offset + 1)
             # Another record's task may start this one, which must have nothing of it, such as that it is handled alone.
             lane.tasks.add(asyncio.create_task(self._run(lane, record), context=lane.context.copy()))
         self._regulate(lane)
@@ -359,12 +361,17 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             consumer.resume(lane.tp)
 
     def _fill(self, lane: _Running) -> float:
-        places = len(lane) - len(lane.resting) * (1 - 1 / _ASIDE_PER_PLACE) - len(lane.left) * (1 - 1 / _LEFT_PER_PLACE)
+        handled = len(lane.tasks) - len(lane.resting)
+        places = handled + (len(lane) - handled) / _WAITING_PER_PLACE - len(lane.left) * (1 - 1 / _LEFT_PER_PLACE)
         return max(places / self.options.max_in_flight, lane.bytes / self.options.max_in_flight_bytes)
 
     async def _run(self, lane: _Running, record: Record) -> None:
         finished = False
         try:
+            if self.handle_alone is not None and record.offset >= lane.marked:
+                await self._mark(lane, record.offset)
+                if lane.closing.is_set():  # revoked or stopped meanwhile
+                    return
             whole = await self._read_again(lane, record) if record.offset in lane.left else record
             if whole is None:
                 finished = not lane.closing.is_set()
@@ -527,7 +534,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 task.cancel()
             for lane in lanes:
                 if self.handle_alone is not None and lane.tasks & late:  # whatever holds them may have to be killed
-                    lane.suspects = lane.next
+                    lane.suspects = lane.started
             if late:
                 log.warning("drain_timed_out: %s: %d records handed back", self.name, len(late))
                 await asyncio.wait(late)
@@ -614,7 +621,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     def _mark_of(self, lane: _Running, low: int) -> int:
         """Return the mark to commit with `low`: the offset below which records may be under way, 0 if none will be."""
         ended = lane.closing.is_set() and not lane.tasks
-        end = lane.suspects if ended or self.handle_alone is None else max(lane.suspects, lane.next + _AHEAD)
+        end = lane.suspects if ended or self.handle_alone is None else max(lane.suspects, lane.started + _AHEAD)
         return end if end > low else 0
 
     # Measures

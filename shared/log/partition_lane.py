@@ -1,10 +1,12 @@
-"""One partition's records in a worker: order per key, the offset to commit, and size. No I/O."""
+"""One partition's records in a worker: order per key, turns of tenants, the offset to commit, and size. No I/O."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 
+from shared.contracts import tenant_of
+from shared.fair_queue import FairQueue
 from shared.log import Record
 
 HELD = 16  # records of a chain in memory; what follows them is read again when its turn comes
@@ -12,7 +14,7 @@ LIGHT = 16 << 10  # bytes; a larger one that waits for another of its chain is r
 
 
 class PartitionLane:
-    """Records of one partition. Records of one chain are handled one at a time, others concurrently.
+    """Records of one partition: of one chain one at a time, of others concurrently, in turns of tenants.
 
     Of a long chain only the first are held, so that thousands of versions of one document leave room for other keys.
     """
@@ -24,7 +26,8 @@ class PartitionLane:
         self.left: dict[int, None] = {}  # offsets of the records without value and headers, which must be read again
         self._unfinished: dict[int, Record] = {}  # in offset order
         self._chains: dict[bytes | None, deque[int]] = {}
-        self._ready: deque[bytes | None] = deque()
+        self._tenants: dict[bytes | None, str] = {}  # of each chain
+        self._ready = FairQueue[bytes | None]()
         self.next = first  # the offset after the last record taken
 
     def __len__(self) -> int:
@@ -42,7 +45,8 @@ class PartitionLane:
             name = self._chain_of(record.key)
             chain = self._chains.setdefault(name, deque())
             if not chain:
-                self._ready.append(name)
+                self._tenants[name] = tenant_of(record.value)
+                self._ready.put(self._tenants[name], name)
             if not chain or (len(chain) < HELD and size(record) <= LIGHT):
                 self._hold(record)
             else:
@@ -69,7 +73,7 @@ class PartitionLane:
 
     def start(self) -> Record | None:
         """Return the next record to handle; None if every record waits for an earlier one of its chain."""
-        return self._unfinished[self._chains[self._ready.popleft()][0]] if self._ready else None
+        return self._unfinished[self._chains[self._ready.take()][0]] if self._ready else None
 
     def is_followed(self, record: Record) -> bool:
         """Return whether another record of its chain waits for this one, which isn't finished."""
@@ -83,9 +87,9 @@ class PartitionLane:
         chain = self._chains[name]
         chain.popleft()
         if chain:
-            self._ready.append(name)
+            self._ready.put(self._tenants[name], name)
         else:
-            del self._chains[name]
+            del self._chains[name], self._tenants[name]
 
 
 def size(record: Record) -> int:

@@ -12,6 +12,7 @@ import pytest
 from aiokafka import TopicPartition
 from faststream.kafka import KafkaBroker
 
+from shared.contracts import tenant_of
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Log, Record
 from shared.log.consume import BREAKER, BUG_ATTEMPTS, ConsumeOptions, Consumption, consume
@@ -674,11 +675,11 @@ async def test_what_is_in_flight_is_bounded_in_number_and_in_bytes(
     for _ in range(5):
         await asyncio.gather(*(publish(door, TOPIC, b"x" * 1000, key=name, route=key(0)) for name in names))
     await asyncio.gather(*(publish(door, TOPIC, b"x" * 100_000, key=name, route=key(1)) for name in names[:30]))
-    worker = await work(handle, max_in_flight=40, max_in_flight_bytes=500_000, max_records=10)
-    await until(lambda: worker.consumption.in_flight >= 45)
+    worker = await work(handle, key_concurrency=2, max_in_flight=40, max_in_flight_bytes=500_000, max_records=10)
+    await until(lambda: worker.consumption.in_flight >= 4 * 40)
     await asyncio.sleep(0.2)
 
-    assert worker.consumption.in_flight <= (40 + 10) + (5 + 10)
+    assert worker.consumption.in_flight <= (4 * 40 + 10) + (5 + 10)
 
     go.set()
     await until(lambda: all_committed(log))
@@ -710,6 +711,46 @@ async def test_thousands_of_records_of_one_key_hold_up_their_own_key_only(
     await until(lambda: all_committed(log))
     assert seen[key(0)] == [value or b"" for value in values]
     assert worker.consumption.handled == 301
+
+
+async def test_all_partitions_together_have_a_number_of_records_in_hand(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    running, most = 0, 0
+
+    async def handle(record: Record) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    for number in range(60):
+        await asyncio.gather(*(publish(door, TOPIC, b"v", key=b"%d" % number, route=key(p)) for p in range(4)))
+    await work(handle, key_concurrency=8)
+    await until(lambda: all_committed(log))
+
+    assert 4 <= most <= 8 + 4 + 2 + 2  # the first partition that comes doesn't know of the others
+
+
+async def test_a_neighbours_record_behind_hundreds_of_one_tenant_is_among_the_first(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    go, seen = asyncio.Event(), list[str]()
+
+    async def handle(record: Record) -> None:
+        await go.wait()
+        seen.append(tenant_of(record.value))
+
+    for number in range(600):
+        await publish(door, TOPIC, b'{"tenant":"many"}', key=b"%d" % number, route=key(0))
+    await publish(door, TOPIC, b'{"document":{"tenant":"one"}}', key=b"other", route=key(0))
+    worker = await work(handle, key_concurrency=1)
+    await until(lambda: worker.consumption.in_flight == 601)
+    go.set()
+    await until(lambda: all_committed(log))
+
+    assert seen.index("one") <= 2
 
 
 async def test_falling_behind_retention_breaks_the_consumption_with_a_sentence(
@@ -862,6 +903,24 @@ async def test_what_hung_when_its_worker_was_stopped_is_handled_alone(
 
     assert second.started_alone == [1, 2]
     assert second.started == [3, 4]
+
+
+@CI_ONLY
+async def test_what_was_read_ahead_of_what_was_started_is_not_handled_alone(
+    log: Log, door: KafkaBroker, work: Callable[..., Awaitable[Worker]]
+) -> None:
+    await send(door, range(500))
+    first = Ends(0)
+    dying = await work(first, handle_alone=first.alone, key_concurrency=1)
+    await until(lambda: dying.consumption.in_flight == 500)
+    await died(dying)
+
+    second = Ends()
+    await work(second, handle_alone=second.alone)
+    await until(lambda: all_committed(log))
+
+    assert 0 in second.started_alone
+    assert len(second.started_alone) < 150
 
 
 @CI_ONLY

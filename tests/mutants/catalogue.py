@@ -402,10 +402,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/contract/test_consume.py::test_thousands_of_records_of_one_key_hold_up_their_own_key_only[sqlite]",
     ),
     _mutant(
+        "a partition's records start in the order they came in, whosever they are",
+        "shared/log/partition_lane.py",
+        "                self._ready.put(self._tenants[name], name)\n            if",
+        '                self._ready.put("", name)\n            if',
+        "tests/contract/test_consume.py::test_a_neighbours_record_behind_hundreds_of_one_tenant_is_among_the_first[sqlite]",
+    ),
+    _mutant(
         "a record keeps its place between bounded tries",
         "shared/log/consume.py",
-        "        while len(lane.tasks) - len(lane.resting) < self.options.key_concurrency",
-        "        while len(lane.tasks) < self.options.key_concurrency",
+        "        while len(lane.tasks) - len(lane.resting) < most",
+        "        while len(lane.tasks) < most",
         "tests/contract/test_consume.py::test_a_record_in_bounded_tries_holds_up_its_own_key_only[sqlite]",
     ),
     _mutant(

@@ -563,7 +563,7 @@ class World:
             handle_alone=watched if handle_alone is not None else None,  # no process of a parser is simulated
             options=msgspec.structs.replace(
                 options,
-                key_concurrency=4,
+                key_concurrency=8,
                 max_in_flight=8,
                 max_in_flight_bytes=1 << 20,
                 backoff=_Steady(1.0),

@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 MOST_REDIRECTS: Final = 5
 TRIES: Final = 3
 AT_ONCE: Final = 32  # pages of one process, with their sites' robots.txt and sitemaps
-AT_ONCE_PER_TENANT: Final = 12  # fewer than a partition's records, so that those of others go on
+AT_ONCE_PER_TENANT: Final = 12
 _TURN_S: Final = 15.0  # longest wait for the tenant's turn, where others have to wait, too
 MOST_SITEMAPS: Final = 20  # files read per site
 _FREE_BYTES: Final = 256 * 1024  # of a body, before it must take from the memory budget
@@ -180,14 +180,15 @@ class Fetcher:
 
     @asynccontextmanager
     async def _turn(self, tenant: str) -> AsyncIterator[None]:
-        """Run the block when the tenant has a turn. Raises Busy."""
+        """Run the block, aside, when the tenant has a turn. Raises Busy."""
         with stepped_aside("other pages are fetched first") if self._turns.locked(tenant) else nullcontext() as crowded:
             while not await self._turns.came(tenant, _TURN_S):
                 # Each postponed page is written to the log anew: a thousand of them, every 15 s, would be felt.
                 if crowded is not None and crowded():
                     raise Busy
         try:
-            yield
+            with stepped_aside(""):
+                yield
         finally:
             self._turns.release(tenant)
 
