@@ -45,12 +45,13 @@ def labelled(rows: Iterable[Sequence[str]]) -> str:
     spaced = (
         [cell if isinstance(cell, Covered | Figure | Name) else " ".join(cell.split()) for cell in row] for row in rows
     )
-    return "\n\n".join(_labelled(spaced))
+    return "\n\n".join(filter(None, _labelled(spaced)))
 
 
 def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     names: list[str] = []
     above: list[str] = []  # names alone, which may be the header of what is below a blank row
+    second = 0  # column in which another table begins, beside the first
     counted: set[int] = set()  # columns of figures, without the first, in which a sum has its name
     for (begins, whole), (_, following) in pairwise(chain(_blocks(rows), [(True, list[list[str]]())])):
         block = whole
@@ -70,13 +71,39 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
         named = len(alone) > 2 and not any(map(is_figure, alone)) and 2 * sum(map(is_name, alone)) >= len(alone)
         above = block[0] if named else []
         # After a gap, words alone in their rows are a remark below the table.
-        remark = begins and header is None and all(len(own(cells)) == 1 and " " in own(cells)[0] for cells in block)
+        words = [each[0] for cells in block if len(each := own(cells)) == 1 and (cells[0] or " " in each[0])]
+        told = any if len(own(names)) > 2 else all  # of two columns, the second may be blank
+        remark = begins and header is None and len(words) == len(block) and told(" " in each for each in words)
+        second = _beside(names, block) if header is not None else second
         last, sums = _sums(block if header is not None else [])
         for at, cells in enumerate(block):
             if not names or remark:
                 yield " | ".join(own(cells))
+            elif second:
+                yield _row(cells[:second], names[:second], sums if at >= last else ())
+                yield _row(cells[second:], names[second:])
             else:  # hundreds of columns are a matrix, and their names would dominate the text
                 yield _row(cells, names if len(own(cells)) <= _COLUMNS else [], sums if at >= last else ())
+
+
+def _beside(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return the first column behind a blank one if a table of its own begins there; 0 if all columns are one table.
+
+    Both have names for their rows, and each its figures, or they have equal names of columns, or not as many rows.
+    """
+    for at in range(2, len(names) - 2):
+        apart = names[at + 1] and not names[at] and not any(any(cells[at : at + 1]) for cells in rows)
+        if not apart or min(len(own(names[:at])), len(own(names[at:]))) < 2:
+            continue
+        sides = [[cells[:at] for cells in rows], [cells[at + 1 :] for cells in rows]]
+        filled = [[cells for cells in side if own(cells)] for side in sides]
+        keys = [[cells[0] for cells in side] for side in filled]
+        if any(not all(each) or len(set(each)) < max(len(each), 2) or any(map(is_figure, each)) for each in keys):
+            continue
+        counted = all(any(map(is_figure, chain.from_iterable(side))) for side in filled)
+        if counted or len(filled[0]) != len(filled[1]) or own(names[:at]) == own(names[at + 1 :]):
+            return at + 1
+    return 0
 
 
 def _fits(names: Sequence[str], counted: Container[int], block: Sequence[Sequence[str]]) -> bool:

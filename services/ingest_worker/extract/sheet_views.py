@@ -4,6 +4,7 @@ import re
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import unescape
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from zipfile import ZipFile
@@ -38,10 +39,8 @@ ERRORS = {
     36: "#NUM!",
     42: "#N/A",
 }  # in binary sheets
-# An address that is computed is none
-_LINKING = re.compile(
-    _PREFIX + rb"f(?:\s[^<>]{0,999}+)?>HYPERLINK\((?:\"|&quot;)((?:[^\"&<>\s]|&amp;){1,2000}+)(?:\"|&quot;)\s?[,;)]"
-)
+# A formula, as Excel and OpenDocument write it. An address that is computed is none.
+_LINKING = re.compile(r"(?:<[^<>]{1,1020}+>|of:=)HYPERLINK\(\"([^\"\s]{1,2000}+)\"\s?[,;)]")
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _COLUMNS = 16_384
 _Value = TypeVar("_Value")
@@ -112,15 +111,20 @@ def sheet_view(archive: ZipFile, path: str, styles: Mapping[int, NumberFormat], 
                 if shape := styles.get(whole(about.get("s"), -1)):
                     formats[row][column] = shape
                 formulas += bool(found[3] and not found[4] and not about.get("t", "").startswith("str"))
-                link = _LINKING.match(found[3] or b"")
-                address = link[1].replace(b"&amp;", b"&").decode("utf-8", "replace") if link else ""
-                if about.get("t") != "e" and ADDRESS.fullmatch(address):
-                    beside[row][column] = address
+                if about.get("t") != "e" and b"HYPERLINK(" in (found[3] or b""):
+                    address = linked(unescape(found[3].decode("utf-8", "replace")))
+                    beside[row] |= {column: address} if address else {}
     ranges = [*_rows_of([*filters, *(kept for _, _, kept in tables)])]
     shown = [(row, hidden and not any(row in each for each in ranges), level) for row, hidden, level in rows]
     return hidden_parts(shown, columns, filtered=False)._replace(
         formats=formats, formulas=formulas, beside=beside, heads=frozenset(heads)
     )
+
+
+def linked(formula: str) -> str:
+    """Return the address that the formula of a link has; '' if it is none, or computes its address."""
+    found = _LINKING.match(formula)
+    return found[1] if found and ADDRESS.fullmatch(found[1]) else ""
 
 
 def _rows_of(ranges: Iterable[str]) -> Iterator[range]:

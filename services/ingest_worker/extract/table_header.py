@@ -28,7 +28,8 @@ _YEARS: Final = range(1900, 2101)
 # else tells its header from its first row.
 _NAMES: Final = frozenset(files(__package__).joinpath("column_names.txt").read_text("utf-8").split())
 
-_DAYS: Final = frozenset(files(__package__).joinpath("day_names.txt").read_text("utf-8").split())
+# Days and months. One alone may be a word of another meaning, or a value.
+_CALENDAR: Final = frozenset(files(__package__).joinpath("calendar_names.txt").read_text("utf-8").split())
 
 
 class Header(NamedTuple):
@@ -144,8 +145,9 @@ def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
         for at, name in enumerate(names)
         if name and not isinstance(name, Covered)
     ]
-    asks = sum(name.endswith("?") for name in names) > 1
-    votes = [_vote(name, values, counted=counted, pair=len(names) == 2, asks=asks) for name, values in columns]
+    kinds = {name for name in names if name.endswith("?")}, {name for name in names if _is_date(name)}
+    told = {name for kind in kinds for name in kind if len(kind) > 1}
+    votes = [_vote(name, values, counted=counted, pair=len(names) == 2, told=name in told) for name, values in columns]
     some = sum(bool(values) for _, values in columns)
     voters = some if some >= 2 and _is_complete(names) else len(votes)
     return len(votes) >= 2 and sum(votes) >= voters / 4
@@ -156,10 +158,11 @@ def _is_complete(cells: Sequence[str]) -> bool:
     return len(set(cells)) == len(own(cells)) == len(cells) and not any(map(is_figure, cells))
 
 
-def _vote(name: str, values: list[str], *, counted: bool, pair: bool, asks: bool) -> float:
+def _vote(name: str, values: list[str], *, counted: bool, pair: bool, told: bool) -> float:
     """Return how much speaks for it that `name` is above `values`, not one of them; negative for against.
 
-    In a table of two columns, a `pair`, a short value may stand above long ones. A form `asks` several questions.
+    In a table of two columns, a `pair`, a short value may stand above long ones. A name is `told` if it
+    is one of several questions, days or months.
     """
     if not values:
         return 0.0
@@ -174,8 +177,8 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool, asks: bool
     vote = 0.0
     if name.casefold() in {value.casefold() for value in values}:
         vote -= 2.0
-    question = asks and name.endswith("?") and "?" not in map(itemgetter(-1), values)
-    if question or (len(name) <= _LONGEST and (is_name(name) or name.casefold().rstrip(".") in _DAYS)):
+    answered = name[-1] != "?" or "?" not in map(itemgetter(-1), values)
+    if (told and answered) or (len(name) <= _LONGEST and is_name(name)):
         vote += 1.5
     elif len(name) > _LONGEST:
         vote -= 1.0
@@ -186,6 +189,10 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool, asks: bool
     if not pair and (length := sum(map(len, values)) / len(values)) > 20 and length > 3 * len(name):
         vote += 1.0
     return vote
+
+
+def _is_date(cell: str) -> bool:
+    return cell.casefold().rstrip(".") in _CALENDAR
 
 
 def is_name(cell: str) -> bool:

@@ -30,6 +30,7 @@ _PROPERTY = re.compile(
 _PARAMETER = re.compile(r";([\w-]++)(?:=((?:\"[^\"]*+\"|[^\";]++)*+))?")
 _ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "VAVAILABILITY", "AVAILABLE", "VCARD", "VNOTE"})
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(?:\.\d+)?(Z|[+-]\d\d:?\d\d)?)?")
+_DAY_OF_YEAR = re.compile(r"--(\d\d)-?(\d\d)")
 _SPAN = re.compile(r"\+?P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:\d{1,4}S)?)?")
 _DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
 _DAYS = {name[:2].upper(): name for name in day_name}
@@ -267,6 +268,8 @@ def _parsed(value: str, about: Mapping[str, str]) -> tuple[date | None, str]:
 
 
 def _moment(value: str, about: Mapping[str, str]) -> str:
+    if (day := _DAY_OF_YEAR.fullmatch(value)) and 0 < int(day[1]) < 13:
+        return f"{int(day[2])} {month_name[int(day[1])]}"
     at, zone = _parsed(value, about)
     return f"{_shown(at)}{zone}" if at else value
 
@@ -289,7 +292,7 @@ def _format(kind: str, types: set[str], suffixes: set[str], components: str) -> 
         sniff=lambda data: begins.match(data, 0, _HEAD) is not None and b"END:V" in data[-_TAIL:].upper(),
         read=read,
         libraries=("chardet",),
-        revision=4,
+        revision=5,
     )
 
 

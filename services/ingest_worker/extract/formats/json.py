@@ -22,6 +22,7 @@ _NEAR = 50  # fields of which one may be the text that another one has in parts
 _NAMES = 3  # of the objects around a value that its name is made of
 # A list of these on lines of their own; alone on its line, a number looks like that of a page.
 _NUMBERS = re.compile(r"\[\s*+((?:-?\d[\d.eE+-]*+|null)(?:,\s++(?:-?\d[\d.eE+-]*+|null))*+)\s*+\]")
+_CALLED = frozenset({"name", "key", "field", "label", "title"})  # what the name of a pair is called
 # What Telegram says of a part of a text; one that says more, or is of another type, is no part.
 _PART = frozenset({"type", "text", "href", "language", "user_id", "document_id", "collapsed"})
 _TYPE = re.compile(
@@ -167,12 +168,24 @@ def _fields(
         if name == "@context" or _is_repeated(each, value):  # the vocabulary of JSON-LD
             continue
         named = (*path[1 - _NAMES :], " ".join(name.split()))
-        if isinstance(each, dict):
-            yield from _fields(each, named, inner, least)
+        if isinstance(pairs := _unlisted(each), dict):
+            yield from _fields(pairs, named, inner, least)
         elif isinstance(each, list) and _of_objects(each, least):
             inner.append((" ".join(named), each))
         elif shown := _shown(each):
             yield f"{' '.join(named)}: {shown}"
+
+
+def _unlisted(value: Any) -> Any:
+    """Return the pairs of names and values that are listed as objects as one object; other values as they are."""
+    if not isinstance(value, list) or not _of_objects(value):
+        return value
+    names = {next(iter(each.keys() - {"value"}), "") for each in value}
+    if all(len(each) == 2 and "value" in each for each in value) and len(names) == 1 and names <= _CALLED:
+        name = names.pop()
+        fields = {str(each[name]): each["value"] for each in value}
+        return fields if len(fields) == len(value) else value
+    return value
 
 
 def _is_repeated(parts: Any, fields: dict[str, Any]) -> bool:
@@ -240,5 +253,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=8,
+    revision=9,
 )

@@ -13,18 +13,18 @@ from services.ingest_worker.extract.embedded_files import pictures
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.formats.odt import GAP, HREF, TABLE, contained, described, drawings, holds, pictured
 from services.ingest_worker.extract.number_formats import NumberFormat
-from services.ingest_worker.extract.safe_xml import parsed, serialized, tag, whole, words
-from services.ingest_worker.extract.sheet_views import SheetView
+from services.ingest_worker.extract.safe_xml import attribute, parsed, serialized, tag, whole, words
+from services.ingest_worker.extract.sheet_views import SheetView, linked
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-_CONTENT = "content.xml"
+_CONTENT, _SETTINGS = "content.xml", "settings.xml"
 _TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 # What only some files have; the others aren't looked at a second time.
 _SIGN = re.compile(
     rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula=|<text:a\s|-spanned=\"(?!1\")"
-    rb"|<table:table-header-rows|display-filter-buttons=\"true"
+    rb"|<table:table-header-rows|display-filter-buttons=\"true|VerticalSplitMode\"[^<>]*+>2<"
 )
 _FAR = re.compile(rb"number-rows-repeated=\"\d{5,}")
 _BEHIND = re.compile(_FAR.pattern + rb"|value-type=|</table:table>")
@@ -50,13 +50,14 @@ def read(data: bytes, hints: Hints) -> Extraction:
     with opened(data, hints) as archive:
         stored, unread = part(archive, _CONTENT, hints), [*pictures(pictured(archive))]
         content = _moved_together(stored)
+        shown = part(archive, _SETTINGS, hints) if _SETTINGS in archive.namelist() else stored
         if b"<draw:" in content and (root := parsed(content)) is not None:
             drawn, notes = drawings(root, archive, hints)
             unread += notes
             data = contained(serialized(root))  # calamine reads what is drawn in a cell as its value
         elif content is not stored or GAP.search(content) or "mimetype" not in archive.namelist():
             data = contained(content)
-    views = _views(content) if _SIGN.search(content) else {}
+    views = _views(content, shown) if _SIGN.search(content) or _SIGN.search(shown) else {}
     read = sheets.read_as("ods", data, hints, says, drawn=drawn, views=views)
     return msgspec.structs.replace(read, notes=(*read.notes, *unread))
 
@@ -76,7 +77,8 @@ def _moved_together(content: bytes) -> bytes:
     return content if root is None else serialized(root)
 
 
-def _views(content: bytes) -> dict[str, SheetView]:
+def _views(content: bytes, shown: bytes) -> dict[str, SheetView]:
+    """Return the views of the sheets by name. What a sheet keeps in view stands beside them, where it is `shown`."""
     root = parsed(content)
     tables = () if root is None else root.iterfind("{*}body/{*}spreadsheet/{*}table")
     views = {table.get(f"{TABLE}name", ""): _view(table) for table in tables}
@@ -85,6 +87,12 @@ def _views(content: bytes) -> dict[str, SheetView]:
         name = found[1].strip("'").replace("''", "'") if found else ""
         if found and name in views and each.get(_BUTTONS) == "true" and each.get(_HEADED) != "false":
             views[name] = views[name]._replace(heads=views[name].heads | {int(found[2]) - 1})
+    settings = parsed(shown)
+    for each in () if settings is None else settings.iter("{*}config-item-map-entry"):
+        says = {attribute(item, "name"): words(item) for item in each.iterfind("{*}config-item")}
+        name, row = attribute(each, "name"), whole(says.get("VerticalSplitPosition")) - 1
+        if name in views and says.get("VerticalSplitMode") == "2":
+            views[name] = views[name]._replace(heads=views[name].heads | {row})
     return views
 
 
@@ -153,7 +161,7 @@ def _count(element: "_Element", what: str) -> int:
 def _address(cell: "_Element") -> str:
     link = next(cell.iter("{*}a"), None)
     address = "" if link is None else link.get(HREF, "").strip()
-    return address if ADDRESS.fullmatch(address) else ""
+    return address if ADDRESS.fullmatch(address) else linked(cell.get(f"{TABLE}formula", ""))
 
 
 def _error(cell: "_Element") -> str:
@@ -184,5 +192,5 @@ FORMAT = Format(
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
     libraries=("lxml", "python-calamine"),
-    revision=10,
+    revision=11,
 )

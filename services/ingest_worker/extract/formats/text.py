@@ -36,6 +36,7 @@ _CODED = re.compile(r"(?<!\\)\\u([0-9A-Fa-f]{4})")  # a character in a file of J
 _ENTRY = re.compile(
     r"^\u200e?(?:[\[(<]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.]\w{2,3}[-/.]\d{2,4}|\d\d:\d\d:\d\d"
     r"|\d{1,2}[/.]\d{1,2}[/.]\d{2,4},? \d{1,2}:\d\d"
+    r"|\d{4}(?:[./]|\. |년 )\d{1,2}(?:[./]|\. |월 )\d{1,2}[.일]?,? \D{0,4}\d{1,2}:\d\d"
     r"|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d)"
     r"|(?:time|ts|level|date)=|[IWEF]\d{4} \d\d:\d\d|<\d{1,3}>\d? ?|\d{10}(?:\.\d{1,9})?\s"
     r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
@@ -43,6 +44,7 @@ _ENTRY = re.compile(
     re.MULTILINE,
 )
 _LEAST_ENTRIES = 4
+_CHAT = re.compile(r"[^:\n]{1,25}:\d\d(?::\d\d)?[^:\n]{1,60}?: ?(?=\S)")  # a time, and who says what
 
 
 def read(data: bytes, hints: Hints) -> Extraction:
@@ -95,7 +97,9 @@ def _logged(text: str, *, named: bool) -> str:
     lines = text.split("\n")
     begins = [_ENTRY.match(line) is not None for line in lines]
     entries, others = sum(begins), sum(bool(line) and not line[0].isspace() for line in lines)  # traces are indented
-    if not named and (3 * entries < others or entries < min(others, _LEAST_ENTRIES)):
+    says = [_CHAT.match(line) is not None for line, entry in zip(lines, begins, strict=True) if entry]
+    chat = begins[0] and entries > 1 and sum(says) >= entries - 1  # the first one may be of the program
+    if not (named or chat) and (3 * entries < others or entries < min(others, _LEAST_ENTRIES)):
         return text
     return "\n".join(
         f"\n{line}" if entry and at and lines[at - 1] else line
@@ -111,7 +115,7 @@ _TEXT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=11,
+    revision=12,
 )
 
 FORMATS = (

@@ -182,3 +182,47 @@ def test_a_header_of_three_rows_with_merged_cells_becomes_one() -> None:
     ]
 
     assert spread(rows)[0] == ["Port", "2024 H1 High", "2024 H1 Low", "2024 H2 High", "2024 H2 Low"]
+
+
+def _of_csv(*rows: str) -> list[str]:
+    return extract("\n".join(rows).encode(), Hints(filename="a.csv")).text.split("\n\n")
+
+
+@pytest.mark.parametrize("gap", [",,", ",,,"])
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (["Fruit,Price|Place,Amount", "Fig,3|Bath,40", "Plum,4|Hull,55", "|York,12"], ["Place: York; Amount: 12"]),
+        (["Name,Age|Name,Age", "Ada,31|Bo,22", "Cy,40|Di,35"], ["Name: Ada; Age: 31", "Name: Bo; Age: 22"]),
+    ],
+)
+def test_tables_side_by_side_are_told_apart(rows: list[str], told: list[str], gap: str) -> None:
+    found = _of_csv(*(row.replace("|", gap if not row.startswith("|") else f",{gap}") for row in rows))
+
+    assert all(each in found for each in told)
+
+
+def test_a_table_with_a_blank_column_is_one() -> None:
+    rows = _of_csv("Item,Unit,,2023,2024", "Tea,kg,,30,40", "Rum,l,,50,60")
+
+    assert rows[1:] == ["Item: Tea; Unit: kg; 2023: 30; 2024: 40", "Item: Rum; Unit: l; 2023: 50; 2024: 60"]
+
+
+def test_words_alone_below_a_table_are_no_values() -> None:
+    rows = _of_csv("Item,Amount,Unit", "Flour,500,g", "Eggs,3,pieces", ",,", "Method,,", "Mix all and bake.,,")
+
+    assert rows[-2:] == ["Method", "Mix all and bake."]
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["Turno,Lunes,Martes", "Shift,Monday,Tuesday", "班,月曜日,火曜日", "Team,Januar,Februar", "Équipe,janv.,févr."],
+)
+def test_days_and_months_are_names_of_columns(names: str) -> None:
+    first, second, third = names.split(",")
+
+    assert _of_csv(names, "A,Ana,Luis", "B,Luis,Ana", "C,Eva,Ana")[1] == f"{first}: A; {second}: Ana; {third}: Luis"
+
+
+def test_one_word_that_is_also_a_month_names_no_column() -> None:
+    assert _of_csv("April,Oslo", "May,Rome", "Ada,Bern", "Bo,Bath")[1] == "May | Rome"

@@ -222,3 +222,10 @@ def test_what_a_card_calls_a_number_or_address_stands_beside_it() -> None:
     assert text == (
         "Name: Gro; Phone (Loft): 12; Url (Prices): https://a.example; Email: g@a.example; Phone (home): 34"
     )
+
+
+@pytest.mark.parametrize("day", ["--0415", "--04-15"])
+def test_a_birthday_may_have_no_year(day: str) -> None:
+    text = extract(_card("FN:Bo", f"BDAY:{day}").encode(), Hints(filename="a.vcf")).text
+
+    assert text == "Name: Bo; Birthday: 15 April"

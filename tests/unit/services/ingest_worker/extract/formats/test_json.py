@@ -193,3 +193,22 @@ def test_a_text_in_parts_is_one_text_and_stands_once() -> None:
 )
 def test_other_lists_with_objects_keep_their_names(row: object, shown: str) -> None:
     assert _text(json.dumps([row, {"z": "1"}])) == f"{shown}\n\nz: 1"
+
+
+@pytest.mark.parametrize("name", ["name", "key", "field", "label", "title"])
+def test_listed_pairs_of_a_name_and_a_value_are_fields(name: str) -> None:
+    pairs = [{name: "Severity", "value": "High"}, {name: "Cause", "value": ["disk", "heat"]}]
+    issue = {"id": "A-1", "more": pairs}
+
+    assert _text(json.dumps([issue, issue])).split("\n\n")[0] == (
+        "id: A-1; more Severity: High; more Cause: disk, heat"
+    )
+
+
+def test_pairs_of_one_name_stay_apart() -> None:
+    pairs = [{"name": "Berth", "value": "4"}, {"name": "Berth", "value": "5"}]
+
+    assert _text(json.dumps([{"id": "A", "more": pairs}, {"id": "B", "more": []}])).split("\n\n")[1:3] == [
+        "id: A; name: Berth; value: 4",
+        "id: A; name: Berth; value: 5",
+    ]

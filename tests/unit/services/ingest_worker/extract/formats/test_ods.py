@@ -7,7 +7,7 @@ from services.ingest_worker.extract import Extraction, Hints, extract
 from services.ingest_worker.extract.archive import packed
 from tests.loop_holds import least_cpu_s
 from tests.selection import CI_ONLY
-from tests.unit.services.ingest_worker.files import an_opendocument
+from tests.unit.services.ingest_worker.files import a_zip, an_opendocument, parts_of
 
 
 def _read(data: bytes, filename: str) -> Extraction:
@@ -195,3 +195,40 @@ def test_a_row_that_repeats_on_each_page_or_has_a_filter_is_the_header(marks: st
     read = _read(an_opendocument("spreadsheet", f'<table:table table:name="Ducks">{body}</table:table>{more}'), "a.ods")
 
     assert ("Duty: Guard; Bosun: Olof; Deck: Upper" in read.text) is headed
+
+
+_SPLIT = (
+    '<config:config-item-map-entry config:name="Ducks"><config:config-item config:name="VerticalSplitMode" '
+    'config:type="short">{}</config:config-item><config:config-item config:name="VerticalSplitPosition" '
+    'config:type="int">1</config:config-item></config:config-item-map-entry>'
+)
+
+
+@pytest.mark.parametrize(("mode", "headed"), [(2, True), (1, False), (0, False)])
+def test_a_row_that_is_kept_in_view_is_the_header(mode: int, headed: bool) -> None:
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'.format
+    crew = [("Duty", "Bosun", "Deck"), ("A1", "Anna", "Lower"), ("B2", "Olof", "Upper"), ("C3", "Mia", "Lower")]
+    rows = "".join(f"<table:table-row>{''.join(map(cell, cells))}</table:table-row>" for cells in crew)
+    book = an_opendocument("spreadsheet", f'<table:table table:name="Ducks">{rows}</table:table>')
+    space = 'xmlns:config="urn:oasis:names:tc:opendocument:xmlns:config:1.0"'
+    shown = f"<settings {space}>{_SPLIT.format(mode)}</settings>"
+
+    read = _read(a_zip(parts_of(book) | {"settings.xml": shown}), "a.ods")
+
+    assert ("Duty: B2; Bosun: Olof; Deck: Upper" in read.text) is headed
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        ('HYPERLINK("https://a.example/b?c=1";"open")', "[open](https://a.example/b?c=1)"),
+        ('HYPERLINK("https://a.example/";[.A1])', "[open](https://a.example/)"),
+        ('HYPERLINK("https://a.example/"&amp;[.A1];"open")', "open"),
+    ],
+)
+def test_the_address_of_a_link_that_is_a_formula_is_kept(formula: str, shown: str) -> None:
+    stated = f'table:formula="of:={formula.replace(chr(34), "&quot;")}" office:value-type="string"'
+    cell = f"<table:table-cell {stated}><text:p>open</text:p></table:table-cell>"
+    rows = f'<table:table table:name="Ducks"><table:table-row>{cell}</table:table-row></table:table>'
+
+    assert _read(an_opendocument("spreadsheet", rows), "a.ods").text == f"# Ducks\n\n{shown}"

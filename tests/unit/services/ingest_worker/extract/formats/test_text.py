@@ -246,6 +246,9 @@ def test_a_text_of_an_old_mac_is_known_by_the_ends_of_its_lines() -> None:
         ["\u200e[04.03.24, 10:00:01] Crew: encrypted", "[04.03.24, 10:02:11] Gro: key\nand a spare",
          "\u200e[04.03.24, 10:02:40] Bo: \u200e<attached>", "[04.03.24, 10:03:05] Bo: gone"],
         ["3/4/24, 10:02 - Gro: key\nin it", "3/4/24, 10:03 - Bo: ok", "3/14/24, 9:03 PM - Bo: so", "4/4/24, 9:04 - a"],
+        ["12.10.24, 09:15 - Gro: key", "12.10.24, 09:17 - Bo: ok"],
+        ["[2024/10/12 9:15:03] Yuki: 鍵は受付です", "[2024/10/12 9:16:44] Ken: 了解\n続きです"],
+        ["2024. 10. 12. 오전 9:15, 유리 : 열쇠", "2024. 10. 12. 오후 9:17, 민수 : 네\n고마워요"],
     ],
 )  # fmt: skip
 def test_the_messages_of_a_chat_are_apart(entries: list[str]) -> None:

@@ -92,6 +92,72 @@ def _biff(kind: int, layout: str = "", *values: int, text: bytes = b"") -> bytes
     return struct.pack("<HH", kind, len(content)) + content
 
 
+def _old_book(sheet: bytes, names: bytes = b"") -> bytes:
+    begin = _biff(0x809, "8H", 0x600, 5, 0, 0, 0, 0, 0, 0) + names
+    at = len(begin) + len(_biff(0x85, "IHBB", 0, 0, 1, 0, text=b"A")) + 4
+    book = begin + _biff(0x85, "IHBB", at, 0, 1, 0, text=b"A") + _biff(0x0A) + sheet
+    return an_ole("Workbook", book.ljust(4096, b"\0"))
+
+
+def _old_sheet(rows: list[list[str]], *records: bytes) -> bytes:
+    cells = [(row, at, text.encode()) for row, each in enumerate(rows) for at, text in enumerate(each) if text]
+    return b"".join(
+        [
+            _biff(0x809, "8H", 0x600, 0x10, 0, 0, 0, 0, 0, 0),
+            _biff(0x200, "IIHHH", 0, len(rows), 0, len(rows[0]), 0),
+            *(_biff(0x204, "4HB", row, at, 0, len(text), 0, text=text) for row, at, text in cells),
+            *records,
+            _biff(0x0A),
+        ]
+    )
+
+
+def _range(name: bytes, sheet: int = 1) -> bytes:
+    formula = b"\x3b" + struct.pack("<5H", 0, 0, 0, 0, 255)
+    return _biff(0x18, "H2B3H4B", 0x20, 0, 1, len(formula), 0, sheet, 0, 0, 0, 0, text=b"\0" + name + formula)
+
+
+@pytest.mark.parametrize(
+    ("records", "names", "headed"),
+    [
+        (b"", b"", False),
+        (_biff(0x23E, "3HIHHI", 0x6BE, 0, 0, 64, 0, 0, 0) + _biff(0x41, "4HB", 0, 1, 1, 0, 2), b"", True),
+        (_biff(0x23E, "3HIHHI", 0x6B6, 0, 0, 64, 0, 0, 0) + _biff(0x41, "4HB", 0, 1, 1, 0, 2), b"", False),
+        (b"", _range(b"\x0d"), True),
+        (b"", _range(b"\x07"), True),
+        (b"", _range(b"\x0d", sheet=2), False),
+    ],
+)
+def test_a_row_of_an_old_book_that_is_frozen_filtered_or_printed_on_each_page_is_the_header(
+    records: bytes, names: bytes, headed: bool
+) -> None:
+    crew = [["Duty", "Bosun", "Deck"], ["A1", "Anna", "Lower"], ["B2", "Olof", "Upper"], ["C3", "Mia", "Lower"]]
+
+    read = _read(_old_book(_old_sheet(crew, records), names), "book.xls")
+
+    assert ("Duty: B2; Bosun: Olof; Deck: Upper" in read.text) is headed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (b"\x17\x12\x00https://a.example/\x17\x04\x00open\x42\x02", "[open](https://a.example/)"),
+        (b"\x17\x12\x00https://a.example/\x44\x00\x00\x00\xc0\x42\x02", "[open](https://a.example/)"),
+        (b"\x17\x12\x00https://a.example/\x42\x01", "[open](https://a.example/)"),
+        (b"\x17\x12\x00https://a.example/\x44\x00\x00\x00\xc0\x08\x42\x01", "open"),
+        (b"\x17\x12\x00script:alert(1);;\x42\x01", "open"),
+    ],
+)
+def test_the_address_of_a_link_that_is_a_formula_is_kept_in_an_old_book(arguments: bytes, shown: str) -> None:
+    formula = arguments + b"\x67\x01"
+    stored = _biff(0x207, "HB", 4, 0, text=b"open")
+    cell = _biff(0x06, "3H6BHHIH", 1, 1, 0, *bytes(6), 0xFFFF, 0, 0, len(formula), text=formula) + stored
+
+    read = _read(_old_book(_old_sheet([["Part", "Page"], ["Crane", ""], ["Boat", "none"]], cell)), "book.xls")
+
+    assert read.text.split("\n\n")[2] == f"Part: Crane; Page: {shown}"
+
+
 @pytest.mark.parametrize(
     ("link", "shown"),
     [
@@ -115,11 +181,7 @@ def test_hidden_rows_and_columns_of_an_old_book_are_left_out_and_its_links_are_k
             _biff(0x0A),
         ]
     )
-    begin = _biff(0x809, "8H", 0x600, 5, 0, 0, 0, 0, 0, 0)
-    at = len(begin) + len(_biff(0x85, "IHBB", 0, 0, 1, 0, text=b"A")) + 4
-    book = begin + _biff(0x85, "IHBB", at, 0, 1, 0, text=b"A") + _biff(0x0A) + sheet
-
-    read = _read(an_ole("Workbook", book.ljust(4096, b"\0")), "book.xls")
+    read = _read(_old_book(sheet), "book.xls")
 
     assert read.text == f"# A\n\nPart\n\n{shown}\n\nBoat"
     assert [note.code for note in read.notes] == ["hidden"]
