@@ -16,6 +16,7 @@ _ROMAN |= {9: "ix", 5: "v", 4: "iv", 1: "i"}
 _LETTERS = {"a": "abcdefghijklmnopqrstuvwxyz", "а": "абвгдежзиклмнопрстуфхцчшщыэюя"}
 RAISED = re.compile(r"[-−+]?\d{1,4}")
 _WORD = re.compile(r"[^\W\d_]+")
+_SPACED = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")  # P a g e
 # fmt: off
 _ABOUT_PAGES = frozenset({
     "page", "pages", "p", "pg", "of", "seite", "seiten", "von", "página", "páginas", "pagina", "pag", "pág", "de", "do",
@@ -73,7 +74,7 @@ def framed(heads: Iterable[str], text: str, feet: Iterable[str]) -> str:
 
 def numbers_pages(line: str) -> bool:
     """Return whether the line has no words but those that stand beside page numbers."""
-    return _ABOUT_PAGES.issuperset(_WORD.findall(line.casefold()))
+    return _ABOUT_PAGES.issuperset(_WORD.findall(_SPACED.sub("", line.casefold())))
 
 
 def counted(number: int, kind: str) -> str:

@@ -72,8 +72,9 @@ def without_furniture(
     furniture = Furniture([], [])
     dropped: list[set[int]] = [set() for _ in pages]
     least = max(_least(len(pages)), _SHARE * len(pages))
-    often = ((key, some) for key, some in places.items() if len(some) >= least)
-    shared = {key: count for key, some in often if (count := len({place.page for place in some})) >= least}
+    counts = {key: len({place.page for place in some}) for key, some in places.items() if len(some) >= least - 1}
+    # A number that counts with the pages makes up for one of them: odd and even ones may have lines of their own.
+    shared = {key: count for key, count in counts.items() if count >= max(2, least - (NUMBER in key))}
     shared = _sure(lines, shared, places) if len(pages) < _FEW else shared
     printed = _printed(shared)
     anywhere = Counter(" ".join(line.split()) for some in lines for line in some) if shared else Counter[str]()
@@ -236,10 +237,14 @@ def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
 
 
 def _arabic(line: str) -> str:
-    """Return the line on one line; if it only numbers a page in small Roman figures, with the number in others."""
-    line = " ".join(line.split())
-    before, _, last = line.strip("-–— ").rpartition(" ")
-    return f"{before} {_ROMAN[last]}".strip() if last in _ROMAN and numbers_pages(before) else line
+    """Return the line on one line; small Roman figures at one of its ends, as numbers of pages are, in others."""
+    words = line.split()
+    bare = " ".join(words).strip("-–— ")
+    before, _, last = bare.rpartition(" ")
+    first, _, behind = bare.partition(" ")
+    if last in _ROMAN:
+        return f"{before} {_ROMAN[last]}".strip()
+    return f"{_ROMAN[first]} {behind}" if first in _ROMAN else " ".join(words)
 
 
 def _key(line: str, numbers: set[int], of_all: str) -> str:

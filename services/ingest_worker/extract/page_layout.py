@@ -23,6 +23,7 @@ TABLE: Final = "\1"  # a control character, which cleaning removes
 INITIAL: Final = 1.8  # times the height of the letters beside it: two lines
 _NEAR: Final = 3.0  # points between lines that are meant to be one
 _NUMBERED: Final = re.compile(r"[A-Z0-9]{1,2}(?:\.\d{1,2}){0,4}\.?")  # as titles are
+_MEASURE: Final = re.compile(r"[-–+(]?\d[\d.,]* ?[^\W\d_]{1,3}\)?")  # 4.5 m
 _NAMED_VALUE: Final = re.compile(r"\w: \S")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？]\Z")
 _IDEOGRAPH: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af]")  # says as much as three letters
@@ -36,12 +37,14 @@ _WRAPPED: Final = 0.45  # lines between those of one cell, at most
 _SAME: Final = 12.0  # points between the columns of a table on two pages
 _MARGIN: Final = 40.0  # points between the margins of two pages
 _SCRIPT: Final = 0.8  # times the height of other letters
-_LEADER: Final = ". . ."
+_LEADER: Final = re.compile(r"\.(?: ?\.){4}|\. \. \.")
 _EVEN: Final = (0.1, 0.25)  # times the height: gaps of a justified line; Arabic letters reach out of their boxes
 RIGHT: Final = frozenset({"R", "AL"})  # kinds of letters that are read from the right
 _MOST_COLUMNS: Final = 40  # of a table without lines
 _HEADER_ROWS: Final = 4
 _TORN: Final = 0.15  # share of such words: 0.24 to 0.75 in 40 places of a scanned paper, up to 0.06 in 79 tables
+_MOST_BESIDE: Final = 10  # lines of addresses
+_MOST_BLOCKS: Final = 5  # labels of one and their values count for two
 _LEAST_ROWS: Final = 3  # of a table that has lines between rows only, or that another one follows
 _HEADLINE: Final = 3  # lines
 _TITLE: Final = 1.15  # times the size of the lines above it
@@ -93,7 +96,7 @@ class Page(NamedTuple):
 class Columns(NamedTuple):
     """The columns of a page's last table, for one that goes on without its header on the next page."""
 
-    lefts: tuple[float, ...]
+    sides: tuple[tuple[float, float], ...]  # left and right of each
     names: list[str]
 
 
@@ -132,7 +135,7 @@ def _unwrapped(lines: Iterable[str]) -> str:
 
 class _Table(NamedTuple):
     top: float
-    lefts: tuple[float, ...]
+    sides: tuple[tuple[float, float], ...]  # of the columns
     rows: list[list[str]]
     styles: list[object]  # of each row
     ruled: bool = False  # found by its lines, which end here:
@@ -883,8 +886,8 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
         return None, pieces
     if box.headed:
         styles[0] = "header"
-    lefts = tuple(xs[column] for column in columns)
-    return _Table(ys[rows[0]], lefts, table, styles, True, xs[0], xs[-1], ys[-1]), outside
+    sides = tuple(pairwise([*(xs[column] for column in columns), xs[-1]]))
+    return _Table(ys[rows[0]], sides, table, styles, True, xs[0], xs[-1], ys[-1]), outside
 
 
 def _row(cells: Iterable[int], texts: Mapping[int, str], shown: set[int]) -> list[str]:
@@ -988,6 +991,12 @@ def _covers(edges: Iterable[Edge], start: float, end: float) -> bool:
 def _with_open_tables(page: Page, lines: Sequence[_Line]) -> Iterator[str | _Table]:
     at = 0
     while at < len(lines):
+        if blocks := _beside(lines[at : at + _MOST_BESIDE + 1]):
+            for block in blocks:
+                yield from (" ".join(piece.text for piece in line) for line in filter(None, block))
+                yield ""
+            at += len(blocks[0])
+            continue
         begins = not _has_values(lines[at]) if len(lines[at]) > 1 else _is_group(lines[at : at + 4])
         end = _block_end(lines, at) if begins else at
         table = _open(page, lines[at:end]) if end - at > 2 else None
@@ -998,6 +1007,54 @@ def _with_open_tables(page: Page, lines: Sequence[_Line]) -> Iterator[str | _Tab
         else:
             yield table
             at = end
+
+
+def _beside(lines: Sequence[_Line]) -> list[list[_Line]]:
+    """Return the lines of each block of the first lines, if they are short blocks beside each other, as addresses are.
+
+    Rows of a table have values of one kind below each other; addresses have names, streets and towns beside each other.
+    A list, or labels with their values, may stand beside others, too.
+    """
+    lefts = [piece.left for piece in lines[0]]
+    rows: list[dict[int, _Piece]] = []
+    for above, line in pairwise([lines[0], *lines]):
+        most = 2 * (line[0].bottom - line[0].top) if rows else _NEAR  # what a list's lines go on with is indented
+        places = [next((at for at, left in enumerate(lefts) if -_NEAR < each.left - left < most), -1) for each in line]
+        if (
+            -1 in places
+            or len({*places}) < len(places)
+            or (rows and line[0].top - above[0].bottom > line[0].bottom - line[0].top)
+        ):
+            break
+        rows.append(dict(zip(places, line, strict=True)))
+    if not 1 < len(lefts) <= _MOST_BLOCKS or not _LEAST_ROWS <= len(rows) <= _MOST_BESIDE:
+        return []
+    columns = [[row[at] for row in rows if at in row] for at in range(len(lefts))]
+    labels = {at for at, column in enumerate(columns[:-1]) if all(piece.text.endswith(":") for piece in column)}
+    begins = [at for at in range(len(lefts)) if at - 1 not in labels]  # values belong to their labels
+    plain = [columns[at] for at in begins if at not in labels]
+    texts = [piece.text for column in plain for piece in column]
+    if len(begins) < 2 or not plain or any(map(is_figure, texts)) or max(map(len, texts)) > REPEATED:
+        return []
+    full = [[row[at].text for at in begins] for row in rows if len(row) == len(lefts)]
+    listed = sum(all(text.startswith(_BULLETS) for text in row) for row in full)
+    if len(full) < _LEAST_ROWS - 1 or not (labels or listed > 1 or _are_addresses(full)):
+        return []
+    sides = pairwise([*begins, len(lefts)])
+    return [[[row[at] for at in range(*side) if at in row] for row in rows] for side in sides]
+
+
+def _are_addresses(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether numbers stand beside numbers in some rows, of other looks in each, and names beside names."""
+    numbered = [[any(map(str.isdigit, text)) for text in row] for row in rows]
+    looks = [[_shape(text) for text in row] for row, some in zip(rows, numbered, strict=True) if all(some)]
+    alike = any(len(set(column)) < len(column) for column in zip(*looks, strict=True))
+    mixed = sum(len(set(some)) > 1 for some in numbered)
+    return bool(looks) and not alike and len(rows) - len(looks) - mixed > 1 and 4 * mixed <= len(rows)
+
+
+def _shape(text: str) -> str:
+    return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", text))
 
 
 def _has_values(line: _Line) -> bool:
@@ -1117,7 +1174,7 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
         styles.append((page.style(line[-1].words[0].at), line[0].top < rule))
     if not _is_table(rows, wrapped=apart):
         return None
-    return _Table(lines[0][0].top, tuple(left for left, _ in columns), rows, styles)
+    return _Table(lines[0][0].top, tuple((left, right) for left, right in columns), rows, styles)
 
 
 def _over_columns(first: _Line, below: Sequence[_Line]) -> Iterator[_Line]:
@@ -1224,18 +1281,22 @@ def _is_table(rows: Sequence[Sequence[str]], *, wrapped: bool) -> bool:
     values = [cell for row in data for cell in row[1:]]
     if len(data) < 2 or 2 * len(data) < len(rows):
         return False
-    if any(_LEADER in cell for row in data for cell in row):  # a table of contents
+    if any(_LEADER.search(cell) for row in data for cell in row):  # a table of contents
         return False
     if _is_form(rows):
         return False
-    with_figures = sum(any(map(is_figure, row[1:])) for row in data)
-    if 3 * sum(map(is_figure, values)) >= len(values):
+    with_figures = sum(any(map(_is_measure, row[1:])) for row in data)
+    if 3 * sum(map(_is_measure, values)) >= len(values):
         return with_figures > max(1, len(data) // 3)
     short = sum(len(cell) <= REPEATED / 2 for cell in values)
     filled = sum(map(len, data)) >= 0.6 * len(data) * len(rows[0])
     listed = any(cell.startswith(_BULLETS) for cell in values)
     many = len(rows[0]) > 2 and len(data) > _LEAST_ROWS
     return many and filled and not listed and (wrapped or short >= 0.8 * len(values))
+
+
+def _is_measure(cell: str) -> bool:
+    return is_figure(cell) or _MEASURE.fullmatch(cell) is not None
 
 
 def _is_form(rows: Iterable[Sequence[str]]) -> bool:
@@ -1276,12 +1337,12 @@ def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns 
     """Return the paragraphs of a table, and its columns; `before` are those of the table that it may go on with."""
     rows = table.rows
     if _is_form(rows):
-        return [f"{TABLE}{each}\n" for each in named_rows(rows, [""] * len(table.lefts))], None
+        return [f"{TABLE}{each}\n" for each in named_rows(rows, [""] * len(table.sides))], None
     known = _continued(before, table) if before is not None else None
     at, count = _header(table, guess=known is None)
     names = [
         " ".join(dict.fromkeys(row[column] for row in rows[at : at + count] if row[column]))
-        for column in range(len(table.lefts))
+        for column in range(len(table.sides))
     ]
     titles = [" | ".join(own(row)) for row in rows[:at]]
     lines = [" | ".join(filter(None, names))] if count else []
@@ -1290,18 +1351,21 @@ def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns 
     elif known is not None and not count:
         names, titles, lines, at = known, [], [], 0
     paragraphs = list(named_rows(rows[at + count :], names))
-    return [f"{TABLE}{each}\n" for each in (*titles, *lines, *paragraphs) if each], Columns(table.lefts, names)
+    return [f"{TABLE}{each}\n" for each in (*titles, *lines, *paragraphs) if each], Columns(table.sides, names)
 
 
 def _continued(before: Columns, table: _Table) -> list[str] | None:
     """Return the names of the table's columns if it goes on with the one before."""
-    shift = table.lefts[0] - before.lefts[0]  # margins of odd and of even pages differ
-    known = {left + shift: name for left, name in zip(before.lefts, before.names, strict=True)}
-    met = [next((left for left in known if abs(left - place) < _SAME), None) for place in table.lefts]
-    if abs(shift) > _MARGIN or 5 * sum(left is not None for left in met) < 4 * len(met):
+    shift = table.sides[0][0] - before.sides[0][0]  # margins of odd and of even pages differ
+    known = [(left + shift, right + shift, name) for (left, right), name in zip(*before, strict=True)]
+    found = [
+        # Figures that end below their name may begin elsewhere.
+        next((name for left, right, name in known if min(abs(left - start), abs(right - end)) < _SAME), None)
+        for start, end in table.sides
+    ]
+    if abs(shift) > _MARGIN or 5 * sum(name is not None for name in found) < 4 * len(found):
         return None
-    found = ["" if left is None else known[left] for left in met]
-    return found if any(found) else None
+    return [name or "" for name in found] if any(found) else None
 
 
 def _are_numbers(names: Sequence[str], below: Iterable[Sequence[str]]) -> bool:

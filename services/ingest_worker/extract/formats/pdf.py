@@ -325,7 +325,8 @@ def _date(stamp: str | None) -> str | None:
 def _words(pages: Sequence[str]) -> frozenset[str]:
     """Return the words of the pages if some are divided: how one is written elsewhere tells what its hyphen is."""
     whole = "\n".join(pages)
-    return frozenset(_HYPHENATED.findall(whole.casefold())) if "\ufffe" in whole else frozenset()
+    found = _HYPHENATED.findall(whole.casefold()) if "\ufffe" in whole else []
+    return frozenset(chain(found, (f"-{word.rpartition('-')[2]}" for word in found if "-" in word)))
 
 
 def _joined(page: str, known: frozenset[str] = frozenset()) -> str:
@@ -357,10 +358,11 @@ def _hyphen(known: frozenset[str], match: re.Match[str]) -> str:
     before, drawn, rest = match[1], match[2], match[3]
     head = _HYPHENATED.findall(match.string[max(0, match.start() - _LONGEST_WORD) : match.start()].casefold())
     tail = _HYPHENATED.match(rest.casefold())
-    if head and tail and before.isalpha():
+    if head and tail and before.isalpha() and tail[0] not in _JOINS:
         if f"{head[-1]}{tail[0]}" in known:
             return ""
-        if f"{head[-1]}-{tail[0]}" in known:
+        # Beside short-term, long-term has its hyphen, too.
+        if f"{head[-1]}-{tail[0]}" in known or f"-{tail[0]}" in known:
             return "-"
     if drawn or (tail and tail[0] in _JOINS):
         return "- "
@@ -515,8 +517,6 @@ def _sizes(page: OpenPage, text: str) -> list[_Line]:
     A title doesn't begin with a small letter, but its second line may. Measuring each line takes an eighth of the time
     of a page, this a fortieth.
     """
-    if len(text) != pdfium.FPDFText_CountChars(page.textpage):
-        return []
     heights: dict[float, int] = {}
     step = len(text) // _SAMPLED + 1
     for at in range(step // 2, len(text), step):
@@ -614,16 +614,16 @@ def _page(document: Any, number: int, before: Columns | None, known: _Known) -> 
             # What was flattened is drawn last, wherever it stands.
             garbled = text if _is_garbled(page, text) else ""
             text = "" if garbled else text
-            lines = _sizes(page, text) if known.measured else ()
+            exact = len(text) == pdfium.FPDFText_CountChars(page.textpage)  # else places are those of other letters
+            lines = _sizes(page, text) if known.measured and exact else ()
             look = _Look(arranged=True) if (flat or added) and not garbled else _look(page, text, titled=known.titled)
             arranges = look.arranged or _is_alone(page, text)
-            inserted = _lost_spaces(page, text) | (_marks(page, text) if arranges or look.small else {})
-            inserted |= _links(page, text, linked) if linked and text else {}
-            indents = _indents(page, text)
-            if arranges or look.small:
+            inserted = _lost_spaces(page, text) | _links(page, text, linked) if exact else {}
+            indents = _indents(page, text) if exact else {}
+            if exact and (arranges or look.small):
                 notes, blanks = _footnotes(page, text)
-                indents, inserted = indents | notes, inserted | blanks
-            wanted = arranges or (look.large and not known.titled)
+                indents, inserted = indents | notes, _marks(page, text) | inserted | blanks
+            wanted = exact and (arranges or (look.large and not known.titled))
             positions = _positions(page, text, added, inserted) if wanted else None
             if positions and arranges:
                 arranged, columns = text_of(positions._replace(indents=indents), before)
@@ -722,7 +722,7 @@ def _tightened(page: OpenPage, text: str) -> str:
 def _lost_spaces(page: OpenPage, text: str) -> dict[int, str]:
     """Return blanks for the offsets within words at which letters are apart: in some fonts pdfium misses a few."""
     found: dict[int, str] = {}
-    if len(text) != pdfium.FPDFText_CountChars(page.textpage) or RIGHT_TO_LEFT.search(text):
+    if RIGHT_TO_LEFT.search(text):
         return found
     blanks = [at.start() for at in islice(_BLANK.finditer(text), _SAMPLED)]
     if 2 * sum(pdfium.FPDFText_IsGenerated(page.textpage, at) for at in blanks) <= len(blanks):
@@ -812,8 +812,6 @@ def _annotations(document: Any, page: OpenPage) -> tuple[list[tuple[str, Any]], 
 
 def _links(page: OpenPage, text: str, linked: Iterable[tuple[str, Any]]) -> dict[int, str]:
     """Return the addresses of links that the text doesn't show, by the offset behind the link's words."""
-    if len(text) != pdfium.FPDFText_CountChars(page.textpage):
-        return {}
     ends: dict[str, int] = {}
     last = ""
     for address, box in linked:
@@ -831,10 +829,7 @@ def _links(page: OpenPage, text: str, linked: Iterable[tuple[str, Any]]) -> dict
 def _marks(page: OpenPage, text: str) -> dict[int, str]:
     """Return a sign for the offsets at which a smaller number follows a word or number: that of a note, or a power."""
     found: dict[int, str] = {}
-    candidates = list(islice(_NUMBER.finditer(text), _MOST_MARKS))
-    if not candidates or len(text) != pdfium.FPDFText_CountChars(page.textpage):
-        return found
-    for each in candidates:
+    for each in islice(_NUMBER.finditer(text), _MOST_MARKS):
         before = text[each.start() - 1 : each.start()]
         begin, start = each.start() - (before.isalpha() or before in _BEFORE_MARK), each.end()
         small = _SMALLER * _height(page, begin) if start - begin > 1 else 0.0
@@ -854,8 +849,6 @@ def _footnotes(page: OpenPage, text: str) -> tuple[dict[int, str], dict[int, str
     """
     before: dict[int, str] = {}
     behind: dict[int, str] = {}
-    if len(text) != pdfium.FPDFText_CountChars(page.textpage):
-        return before, behind
     usual = median_low([_height(page, at) for at in range(0, len(text), len(text) // _SAMPLED + 1)] or [0.0])
     for number in islice(_NOTE.finditer(text), _MOST_MARKS):
         start, first = number.span(1)[0], number.start(2)
@@ -893,7 +886,7 @@ class _CodeLine(NamedTuple):
 def _indents(page: OpenPage, text: str) -> dict[int, str]:
     """Return blanks for the offsets at which lines of code begin: they stand further right than others around them."""
     ends = sum(text.count(f"{sign}\r\n") for sign in _CODE_ENDS if sign in text)
-    if ends < _CODE_LINES or len(text) != pdfium.FPDFText_CountChars(page.textpage):
+    if ends < _CODE_LINES:
         return {}
     blocks: list[tuple[list[_CodeLine], float]] = []  # with the width of their letters
     for each in LINE.finditer(text):
@@ -986,7 +979,7 @@ def _positions(page: OpenPage, text: str, added: Iterable[tuple[str, Any]], inse
     `added` are texts with their boxes that are no part of `text`.
     """
     raw = page.textpage
-    if len(text) > _MOST_CHARACTERS or len(text) != pdfium.FPDFText_CountChars(raw):
+    if len(text) > _MOST_CHARACTERS:
         return None
     found = list(_WORDS.finditer(text))
     box, angle = pdfium.FS_RECTF(), quick("FPDFText_GetCharAngle")
@@ -1140,5 +1133,5 @@ FORMAT = Format(
     read=read,
     nests=True,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=18,
+    revision=19,
 )

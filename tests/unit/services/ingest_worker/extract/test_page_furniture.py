@@ -165,7 +165,16 @@ def test_two_titles_of_sections_in_a_line_are_no_text() -> None:
 
 @pytest.mark.parametrize(
     ("line", "gone"),
-    [("{}", 1), ("– {} –", 1), ("page {}", 1), ("({})", 0), ("part {}", 0), ("{} boats", 0)],
+    [
+        ("{}", 1),
+        ("– {} –", 1),
+        ("page {}", 1),
+        ("{} | P a g e", 1),
+        ("{} Of boats and quays", 1),
+        ("({})", 0),
+        ("part {}", 0),
+        ("{} boats", 0),
+    ],
 )
 def test_small_roman_figures_count_pages(line: str, gone: int) -> None:
     pages = [f"{_body(name)}\n{line.format(roman)}" for name, roman in zip(_NO, _ROMAN, strict=True)]
@@ -236,6 +245,13 @@ def test_lines_of_odd_and_of_even_pages_are_told() -> None:
     pages = [f"The {name} is of wood.\n{'Left' if at % 2 else 'Right'} side" for at, name in enumerate(_NO * 2)]
 
     assert [page.count("side") for page in without_furniture(pages, {})[0]] == [0] * 12
+
+
+def test_lines_of_odd_and_of_even_pages_with_their_numbers_are_told_in_six_pages() -> None:
+    heads = ("Rules of the harbour {}", "{} A book for its masters")
+    pages = [f"{heads[at % 2].format(at)}\n{_body(name)}" for at, name in enumerate(_NO)]
+
+    assert without_furniture(pages, {})[0] == list(map(_body, _NO))
 
 
 @pytest.mark.parametrize("shared", ["Table {}", "Chapter 1.{}", "{}5 boats"])

@@ -462,6 +462,7 @@ Services                                 19,604        62,886       58,941
     [
         "Piers . . . . . . .    2\nBoats . . . . . . .    7\nMasts . . . . . . .    9",
         "Rooms       In the north  In the south\n• Of law    • Of pay      • Of t\n• Of sea    • Of war      • Of i",
+        "Dish         Note          Price\nSoup ......  with a roll   8.50\nFish ......  fried in oil  9.00",
         "Limits       of the data\nof samples   and of polls\nReport       of Skerrow    130",
     ],
 )
@@ -470,7 +471,7 @@ def test_contents_lists_and_footers_are_no_tables(text: str) -> None:
 
 
 def test_another_table_takes_no_names_from_the_page_before() -> None:
-    before = Columns((0.0, 120.0, 240.0), ["Pier", "Depth", "Crane"])
+    before = Columns(((0.0, 30.0), (120.0, 150.0), (240.0, 270.0)), ["Pier", "Depth", "Crane"])
 
     text, _ = text_of(_page("East     3.5       8\nWest     11        2\nQuay     10        2"), before)
 
@@ -572,6 +573,46 @@ def test_addresses_above_a_table_in_the_same_places_are_none_of_its_names() -> N
         "Item: Rope; Pieces: 40; Price: 88.00",
         "Item: Shackle; Pieces: 6; Price: 31.50",
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "blocks"),
+    [
+        (
+            (
+                "Sold to          Ship to\nHolm & Son       North Store KG\n"
+                "Quay 12          Pier 88\n20457 Hamburg    27568 Kiel"
+            ),
+            ["Sold to\nHolm & Son\nQuay 12\n20457 Hamburg", "Ship to\nNorth Store KG\nPier 88\n27568 Kiel"],
+        ),
+        (
+            "Mr              Sign:     LH-33\nJonas Petry     Clerk:    Ann Roe\nQuay 9          Date:     14.02.2024",
+            ["Mr\nJonas Petry\nQuay 9", "Sign: LH-33\nClerk: Ann Roe\nDate: 14.02.2024"],
+        ),
+        (
+            "Build           Repair\n• In 2027       • In spring\n• By us         • By others\n  alone",
+            ["Build\n• In 2027\n• By us\nalone", "Repair\n• In spring\n• By others"],
+        ),
+        ("Room            Key\nname            code\nA 12            X 33\nB 14            X 35", None),
+        ("Pier            Warden\nNorth           Ann Roe\nSouth           Ben Holm", None),
+    ],
+    ids=["addresses", "labels", "lists", "codes", "names"],
+)
+def test_short_blocks_beside_each_other_are_read_one_after_the_other(lines: str, blocks: list[str] | None) -> None:
+    text, _ = text_of(_page(f"{lines}\n\n\nWe thank you for all that."))
+
+    assert _rows(text)[:-1] == blocks if blocks else (text or lines).split("\n")[0] not in ("Room", "Pier")
+
+
+def test_a_column_of_figures_that_end_below_its_name_goes_on_on_the_next_page() -> None:
+    names = "Ship         Registered tonnage      Built\n"
+    ships = enumerate(("Aurora", "Selkie", "Tern  "))
+    rows = "\n".join(f"{ship}                      {at + 837}      {at + 1960}" for at, ship in ships)
+
+    _, columns = text_of(_page(names + rows))
+    text, _ = text_of(_page(rows), columns)
+
+    assert _rows(text)[0] == "Ship: Aurora; Registered tonnage: 837; Built: 1960"
 
 
 def test_a_line_in_two_places_far_above_a_table_is_none_of_its_names() -> None:
@@ -1219,7 +1260,8 @@ Payable at once.
     rows = _rows(text_of(page._replace(across=parts))[0])
 
     assert rows == [
-        "To Ann Roe Skerrow Boats Ltd\nQuay 4 Pier Road 9\nHull Skerrow",
+        "To Ann Roe\nQuay 4\nHull",
+        "Skerrow Boats Ltd\nPier Road 9\nSkerrow",
         "Number; 1047",
         "Due; 31 May",
         "By; transfer",

@@ -88,6 +88,8 @@ def test_broken_words_are_joined_and_ligatures_opened(page: str, expected: str) 
         ("The external-facing site. An external\ufffe\r\nfacing office.", "An external-facing office."),
         ("The external-facing site. An external-\ufffefacing office.", "An external-facing office."),
         ("A community. The com-\ufffemunity.", "The community."),
+        ("For short-term and long-\ufffeterm.", "short-term and long-term."),
+        ("A cut-and-dried long-\ufffeand short-term plan.", "A cut-and-dried long- and short-term plan."),
         ("A long-\ufffeand short-term plan.", "A long- and short-term plan."),
     ],
 )
