@@ -321,14 +321,14 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a mark is written when its records are done",
         "shared/log/consume.py",
-        "            if self.handle_alone is not None and batch[-1].offset >= lane.marked:\n",
+        "            if self.handle_alone is not None and record.offset >= lane.marked:\n",
         "            if False:\n",
         "tests/contract/test_consume.py::test_a_mark_is_there_before_the_records_it_speaks_of_and_rides_on_every_commit[sqlite]",
     ),
     _mutant(
         "a commit leaves no mark",
         "shared/log/consume.py",
-        "end = lane.suspects if ended or self.handle_alone is None else max(lane.suspects, lane.next + _AHEAD)\n",
+        "end = lane.suspects if ended or self.handle_alone is None else max(lane.suspects, lane.started + _AHEAD)\n",
         "end = lane.suspects\n",
         "tests/contract/test_consume.py::test_a_mark_is_there_before_the_records_it_speaks_of_and_rides_on_every_commit[sqlite]",
     ),
@@ -349,8 +349,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a second death forgets what the first has left",
         "shared/log/consume.py",
-        "                mark = max(lane.suspects, end + _AHEAD)\n",
-        "                mark = end + _AHEAD\n",
+        "                mark = max(lane.suspects, lane.started + _AHEAD)\n",
+        "                mark = lane.started + _AHEAD\n",
         "tests/contract/test_consume.py::test_a_second_death_among_what_is_handled_alone_forgets_none_of_it[sqlite]",
     ),
     _mutant(
