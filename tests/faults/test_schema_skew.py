@@ -47,7 +47,7 @@ CHANGED = {
 
 def _with_later(file: str, name: str) -> Edit:
     lines = (ROOT / file).read_text("utf-8").splitlines(keepends=True)
-    line = next(line for line in lines if line.startswith((f"class {name}(Message, ", f"class {name}(LetterHead, ")))
+    line = next(line for line in lines if line.startswith(f"class {name}("))
     return Edit(file, line, line.replace("):", ", kw_only=True):") + f"{LATER}\n")
 
 
