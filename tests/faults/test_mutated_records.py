@@ -15,6 +15,7 @@ from shared.ids import document_id
 from shared.log import Record
 from shared.log.headers import HASH_HEADER
 from shared.topics import DEAD_LETTERS, EXTRACTED, STATUS, SUBMITTED, chunks_topic
+from tests.contract.logs import until
 from tests.e2e.faults import rounds
 from tests.e2e.load import new_seed
 from tests.e2e.text import paragraphs
@@ -70,13 +71,12 @@ async def test_mutated_records_of_every_topic_stop_nobody(tmp_path: Path) -> Non
             document = good(number)
             name = document_id("default", document.source, document.path)
             assert "\n\n".join(await pipeline.texts(name)) == document.text
-        checks = await pipeline.parts.readiness()
+        await until(lambda: _is_at_rest(pipeline))  # what was sent for another tenant may end after the last good one
         letters = await _letters(pipeline)
         bugs = await _bugs(pipeline)
 
     print(f"{count} mutated records, {letters} dead letters")
     assert bugs == []
-    assert {name: said for name, said in checks.items() if said is not None} == {}
     assert letters > 0
 
 
@@ -115,3 +115,8 @@ async def _bugs(pipeline: Pipeline) -> list[str]:
             letter = decode(record.value, DeadLetter)
             found += [f"{letter.stage}: {letter.sentence}"] if letter.traceback_digest is not None else []
     return found
+
+
+async def _is_at_rest(pipeline: Pipeline) -> bool:
+    """Return whether no stage, store or log says that anything is wrong, or waits."""
+    return not any((await pipeline.parts.readiness()).values())
