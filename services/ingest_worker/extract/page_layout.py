@@ -10,7 +10,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise, takewhile
+from itertools import islice, pairwise, product, takewhile
 from statistics import median_low
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
@@ -149,6 +149,7 @@ class _Box(NamedTuple):
 
     across: list[Edge]
     upright: list[Edge]
+    headed: bool = False  # whether its first row is known to be a header
 
 
 class _Frame(NamedTuple):
@@ -361,6 +362,8 @@ def _without_margins(pieces: list[_Piece]) -> tuple[list[str], list[_Piece], lis
     head, foot = (" ".join(piece.text for piece in lines[at]) for at in (0, -1))
     if min(places[0]) < last:
         return [], pieces, []
+    if min(places[-1]) < max(places[0]):
+        return [head], [piece for piece in pieces if piece not in lines[0]], []
     return [head], [piece for piece in pieces if piece not in lines[0] and piece not in lines[-1]], [foot]
 
 
@@ -513,6 +516,8 @@ def _is_prose(pieces: Sequence[_Piece]) -> bool:
     rows, prose = _divide(lines, lambda line: len(line) > 1 and any(is_figure(piece.text) for piece in line))
     texts = [piece.text for line in (prose if 3 * len(rows) <= len(lines) else lines) for piece in line]
     if len(texts) < 3:
+        return False
+    if 5 * sum(map(is_figure, texts)) >= len(texts):
         return False
     if sum(map(len, texts)) + 2 * len(_IDEOGRAPH.findall("".join(texts))) >= 20 * len(texts):
         return True
@@ -776,8 +781,9 @@ def _between_rules(edges: Sequence[Edge], pieces: Sequence[_Piece]) -> Iterator[
         )
         if len(ys) >= _LEAST_ROWS and prose < len(columns):
             xs = [start, *(left - _NEAR for left, _ in columns[1:]), end]
+            headed = len(columns) > 2  # of two, the first row may be a label with its value
             across = [Edge(y, start, end) for y in (*ys, places[last])]
-            yield _Box(across, [Edge(x, ys[0], places[last]) for x in xs])
+            yield _Box(across, [Edge(x, ys[0], places[last]) for x in xs], headed)
         at = max(last, at + 1)
 
 
@@ -850,7 +856,7 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
     if width < 2 or height < 2 or width * height > _MOST_CELLS:
         return None, pieces
     words = [word for piece in pieces for word in piece.words if xs[0] < word.left < xs[-1]]
-    box = _Box([*box.across, *(Edge(cut, xs[0], xs[-1]) for cut in _cuts(words, xs, ys))], box.upright)
+    box = _Box([*box.across, *(Edge(cut, xs[0], xs[-1]) for cut in _cuts(words, xs, ys))], box.upright, box.headed)
     ys = _places(box.across)
     cells = _cells(box, xs, ys)
     inside, outside = _sorted(pieces, cells, xs, ys)
@@ -878,6 +884,8 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
     # Boxes of a slide, of which a row alone is divided, are no table.
     if sum(len(own(line)) > 1 for line in table) < 2:
         return None, pieces
+    if box.headed:
+        styles[0] = "header"
     sides = tuple(pairwise([*(xs[column] for column in columns), xs[-1]]))
     return _Table(ys[rows[0]], sides, table, styles, True, xs[0], xs[-1], ys[-1]), outside
 
@@ -1170,9 +1178,18 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
 
 
 def _over_columns(first: _Line, below: Sequence[_Line]) -> Iterator[_Line]:
-    """Yield the first line if each of its pieces is centred over equally many columns; the pieces reach over these."""
+    """Yield the first line if each of its pieces is centred over equally many columns; the pieces reach over these.
+
+    A piece alone reaches over those around it whose middle is nearest to its own.
+    """
     columns = _columns(line for line in below if len(line) > 1)[1:]
     many = len(columns) // len(first)
+    met = [at for at, (left, right) in enumerate(columns) if left < first[0].right and first[0].left < right]
+    if len(first) == 1 and len(met) > 1:
+        ends = product(range(met[0] + 1), range(met[-1], len(columns)))
+        boxes = [(columns[start][0], columns[end][1]) for start, end in ends]
+        left, right = min(boxes, key=lambda box: abs(_middle(first[0]) - sum(box) / 2))
+        yield [first[0]._replace(left=left, right=right)]
     if len(first) < 2 or many < 2 or many * len(first) < len(columns):
         return
     boxes = [(columns[at][0], columns[at + many - 1][1]) for at in range(0, len(columns), many)]
@@ -1384,6 +1401,8 @@ def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
     found = None if count else find_header(rows)
     if found is not None and max(map(len, found.names)) <= REPEATED:
         return found.at, found.rows
+    if count and not table.ruled and any(len(cell) > 2 * REPEATED for row in rows[at : at + count] for cell in row):
+        return at, 0
     first = rows[at]
     if (
         not count
