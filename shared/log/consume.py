@@ -57,7 +57,7 @@ BREAKER = 50  # bugs or undecodable records in a row; one more opens the breaker
 _BUG = "the server failed at this; its log has the details"  # what was raised may name the server's paths
 _A_DAY_MS = 24 * 3600 * 1000
 _ASIDE_MS = 300_000  # a record that waits for longer holds up the commit; a parser's input at fault does for 600 s
-_WAITING_PER_PLACE = 4  # records that wait, in the memory of one that is handled; 15 kB each
+_WAITING_PER_PLACE = 4  # records that wait, in the memory of one that is handled; if started, 15 kB each
 _LEFT_PER_PLACE = 256  # records that wait for others of their chain without value and headers; 0.5 kB each
 _AHEAD = 100  # offsets that a mark is ahead of the last record started
 _MARK = re.compile(r"under-way:([0-9]{1,18})")
@@ -341,8 +341,10 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     # A lane
 
     def _pump(self, lane: _Running) -> None:
-        most = self.options.key_concurrency // (len(self._lanes) or 1) or 1
-        while len(lane.tasks) - len(lane.resting) < most and not lane.closing.is_set():
+        if lane.closing.is_set():
+            return
+        most = max(1, self.options.key_concurrency // len(self._lanes))
+        while len(lane.tasks) - len(lane.resting) < most:
             record = lane.start()
             if record is None:
                 break

@@ -17,7 +17,7 @@ from services.ingest_worker.extract.equations import equation
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints, laid_out
 from services.ingest_worker.extract.markdown_writer import counted, raised
 from services.ingest_worker.extract.rows import REPEATED, Cell, spread, table
-from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, whole, words
+from services.ingest_worker.extract.safe_xml import attribute, enclose, parsed, tag, text_before, whole, words
 from services.ingest_worker.extract.symbols import in_font
 from shared.contracts import Note
 from shared.errors import Rejected
@@ -214,9 +214,7 @@ def _restyled(root: "_Element", styles: "_Element | None") -> frozenset[str]:
             if words(element) and not around:
                 enclose(element, "~~", "~~")
         elif says.get("text-position", "").startswith("super") and tag(element) == "span" and element.text:
-            before, parent = element.getprevious(), element.getparent()
-            ahead = (parent.text if parent is not None else "") if before is None else before.tail
-            element.text = raised(element.text, ahead or "")
+            element.text = raised(element.text, text_before(element))
     return frozenset(name for (family, name), says in known.items() if family == _SLIDE and _hides(says))
 
 
