@@ -1431,3 +1431,63 @@ def test_a_name_alone_is_that_of_the_columns_around_whose_middle_it_stands() -> 
 
     assert all_ == "To the end of May 2023 | To the end of May 2022 | To the end of May 2021"
     assert two == "Year ended 2023 | Year ended 2022 | 2021"
+
+
+def test_a_name_between_two_columns_is_that_of_all_around_it() -> None:
+    page = """
+                     Tonnes a month
+Port      Salted    Dried     Fresh     Frozen
+Gdynia     1204       182       331        90
+Rostock     987       159       402        77
+"""
+
+    rows = _rows(text_of(_page(page))[0])
+
+    assert (
+        rows[0] == f"Port | {' | '.join(f'Tonnes a month {each}' for each in ('Salted', 'Dried', 'Fresh', 'Frozen'))}"
+    )
+
+
+def test_names_between_two_lines_are_a_header_whatever_they_look_like() -> None:
+    page = """
+Alder      Birch      Cedar
+Pump       Winch      Crane
+Lamp       Radar      Sonar
+Rope       Chain      Anchor
+"""
+
+    assert _rows(text_of(_page(page, _rules(0, 1, 4)))[0])[1] == "Alder: Pump; Birch: Winch; Cedar: Crane"
+
+
+def test_the_last_row_of_a_page_whose_head_is_drawn_last_stays_in_its_table() -> None:
+    page = _page("3/5/26, 10:15    Boats\n\nPier     Depth     Crane\nNorth    4.5       2\nSouth    12        9")
+    words = [word._replace(at=99, bottom=word.bottom - 3) if word.at == 0 else word for word in page.words]
+
+    rows = _rows(text_of(page._replace(words=sorted(words, key=lambda word: word.at)))[0])
+
+    assert rows[-1] == "Pier: South; Depth: 12; Crane: 9"
+
+
+def test_a_column_of_figures_beside_long_remarks_is_no_column_of_prose() -> None:
+    page = """
+The northern quay of the old harbour    4.5    Is dredged before each winter by a boat from Lund
+The southern quay of the old harbour    6.0    Has a crane that lifts nine tonnes on a calm day
+The outer mole with the green lights    8.2    Is closed in storms from the west, and in all ice
+The landing stage of the small ferry    2.1    Was made longer for the boats of the fire brigade
+"""
+
+    text = text_of(_page(page))[0]
+
+    assert [row.split("; ")[1] for row in _rows(text)] == ["4.5", "6.0", "8.2", "2.1"]
+
+
+def test_a_text_beside_a_name_is_not_repeated_in_the_rows_below() -> None:
+    told = "What was landed in the year before the storm, " * 3
+
+    assert _rows(text_of(_page(f"{told}   Tonnes\nCod{' ' * 140}4.5\nSole{' ' * 139}12\nEel{' ' * 140}7.5"))[0])[
+        1:
+    ] == [
+        "Cod; 4.5",
+        "Sole; 12",
+        "Eel; 7.5",
+    ]
