@@ -503,23 +503,6 @@ def encode(message: Message) -> bytes:
     return _encoder.encode(message)
 
 
-class _Owned(msgspec.Struct):
-    tenant: str = DEFAULT_TENANT
-    document: "_Owned | None" = None
-
-
-_owned = msgspec.json.Decoder(_Owned)
-
-
-def tenant_of(value: bytes | None) -> str:
-    """Return whose document a record of the pipeline is of; the default tenant if it doesn't say."""
-    try:
-        owned = _owned.decode(value or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return DEFAULT_TENANT
-    return owned.tenant if owned.document is None else owned.document.tenant
-
-
 def decode(value: bytes | None, kind: type[M]) -> M:
     """Return the message.
 

@@ -23,7 +23,7 @@ from shared.errors import Rejected
 from shared.ids import bytes_hash, is_uuid
 from shared.inputs import prepared_chunks
 from shared.log import Record
-from shared.log.headers import header, position_of
+from shared.log.headers import header, position_of, tenants_of
 from shared.state.ledger import Entry
 from shared.topics import EXTRACTED, SUBMITTED, is_chunks_topic
 
@@ -64,8 +64,8 @@ def submission_for(record: Record, tenant: str) -> DocumentSubmitted:
         Rejected: as `submission_of`; code `foreign` if the record names another tenant.
     """
     submitted = submission_of(record)
-    for named in (header(record, "tenant"), _tenant_in(record)):
-        if named not in (None, tenant):
+    for named in tenants_of(record):
+        if named != tenant:
             raise Rejected(
                 f"the record names the tenant {named!r}, but {record.topic} belongs to {tenant!r}", "foreign"
             )
@@ -188,27 +188,6 @@ def _named(record: Record) -> tuple[str | None, str | None]:
 
 def _tenant(record: Record) -> str:
     return header(record, "tenant") or DEFAULT_TENANT
-
-
-class _Tenant(msgspec.Struct):
-    """The tenant named in a record's JSON: at the top level, or within a CloudEvent."""
-
-    tenant: object = None
-    data: object = None
-
-
-_tenant_of = msgspec.json.Decoder(_Tenant)
-
-
-def _tenant_in(record: Record) -> str | None:
-    """Return the tenant that the record's JSON names; None if it names none, or the body is no JSON object."""
-    try:
-        said = _tenant_of.decode(record.value or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    within = said.data.get("tenant") if isinstance(said.data, dict) else None
-    named = [each for each in (said.tenant, within) if each is not None]
-    return str(named[0]) if named and len(set(map(str, named))) == 1 else repr(named) if named else None
 
 
 def _is_json(kind: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+import msgspec
 from aiokafka.structs import RecordMetadata
 
 from shared.contracts import MAX_NATURAL, Forwarded, LogPosition
@@ -35,6 +36,29 @@ def header(record: Record, name: str) -> str | None:
 def text_headers(record: Record) -> dict[str, str]:
     """Return the record's headers as text, to send it again; bytes that aren't UTF-8 are replaced."""
     return {name: value.decode(errors="replace") for name, value in record.headers if value is not None}
+
+
+class _Owned(msgspec.Struct):
+    tenant: object = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # of a CloudEvent
+    document: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # of a version
+
+
+_json = msgspec.json.Decoder(_Owned)
+
+
+def _owned(value: bytes | msgspec.Raw) -> _Owned:
+    try:
+        return _json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Owned()
+
+
+def tenants_of(record: Record) -> list[str]:
+    """Return the tenants that a record names: its header, its JSON, and what is within; the last one counts."""
+    whole = _owned(record.value or b"{}")
+    within = [_owned(each).tenant for each in (whole.data, whole.document) if each is not msgspec.UNSET]
+    return [str(tenant) for tenant in (header(record, "tenant"), whole.tenant, *within) if tenant is not None]
 
 
 def position_of(record: Record) -> LogPosition:

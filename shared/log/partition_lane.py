@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 
-from shared.contracts import tenant_of
+from shared.contracts import DEFAULT_TENANT
 from shared.fair_queue import FairQueue
 from shared.log import Record
+from shared.log.headers import tenants_of
 
 HELD = 16  # records of a chain in memory; what follows them is read again when its turn comes
 LIGHT = 16 << 10  # bytes; a larger one that waits for another of its chain is read again, too
@@ -45,7 +46,7 @@ class PartitionLane:
             name = self._chain_of(record.key)
             chain = self._chains.setdefault(name, deque())
             if not chain:
-                self._tenants[name] = tenant_of(record.value)
+                self._tenants[name] = (tenants_of(record) or [DEFAULT_TENANT])[-1]
                 self._ready.put(self._tenants[name], name)
             if not chain or (len(chain) < HELD and size(record) <= LIGHT):
                 self._hold(record)

@@ -12,11 +12,11 @@ import pytest
 from aiokafka import TopicPartition
 from faststream.kafka import KafkaBroker
 
-from shared.contracts import tenant_of
 from shared.errors import Rejected, RetryLater, Unavailable
 from shared.log import Log, Record
 from shared.log.consume import BREAKER, BUG_ATTEMPTS, ConsumeOptions, Consumption, consume
 from shared.log.failure import Backoff, Failure
+from shared.log.headers import tenants_of
 from shared.log.partition_lane import HELD
 from shared.log.publish import publish
 from shared.log.read import Reader
@@ -740,7 +740,7 @@ async def test_a_neighbours_record_behind_hundreds_of_one_tenant_is_among_the_fi
 
     async def handle(record: Record) -> None:
         await go.wait()
-        seen.append(tenant_of(record.value))
+        seen.extend(tenants_of(record))
 
     for number in range(600):
         await publish(door, TOPIC, b'{"tenant":"many"}', key=b"%d" % number, route=key(0))

@@ -3,10 +3,11 @@ import pytest
 
 from shared.contracts import DocumentSubmitted, encode
 from shared.errors import Rejected
-from shared.submission import deletion, description_hash, document_id_of, needs_headers, submission_of
+from shared.submission import deletion, description_hash, document_id_of, needs_headers, submission_for, submission_of
 from tests.builders import a_record, an_entry
 
 NAMED = [("source", b"wiki"), ("path", b"a.md")]
+BODY = {"source": "s", "path": "p", "text": "Tea"}
 EVENT = {"specversion": "1.0", "source": "wiki", "subject": "a.md"}
 
 
@@ -70,3 +71,26 @@ def test_the_description_is_all_but_the_body() -> None:
 
 def test_a_known_document_is_deleted_by_its_names() -> None:
     assert deletion(an_entry("d")) == DocumentSubmitted(tenant="default", source="s", path="p", deleted=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        pytest.param(None, [("tenant", b"theirs")], id="header"),
+        pytest.param(BODY | {"tenant": "theirs"}, [], id="JSON"),
+        pytest.param(EVENT | {"data": {"text": "Tea", "tenant": "theirs"}}, [], id="CloudEvent"),
+        pytest.param(EVENT | {"data": {"text": "Tea", "tenant": "ours"}, "tenant": "theirs"}, [], id="two"),
+        pytest.param(EVENT | {"data_base64": "VGVh", "tenant": 7}, [], id="number"),
+    ],
+)
+def test_a_record_of_a_tenant_s_topic_that_names_another_is_refused(
+    value: dict[str, object] | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    with pytest.raises(Rejected, match="belongs to 'ours'") as refused:
+        submission_for(a_record(msgspec.json.encode(value) if value else None, [*NAMED, *headers]), "ours")
+    assert refused.value.code == "foreign"
+
+
+def test_a_record_of_a_tenant_s_topic_is_that_tenant_s() -> None:
+    for named in ({}, {"tenant": "ours"}, {"data": [1], "document": "no object"}):
+        assert submission_for(a_record(msgspec.json.encode(BODY | named)), "ours").tenant == "ours"

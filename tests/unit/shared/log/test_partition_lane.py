@@ -1,12 +1,13 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.contracts import document_of
 from shared.log.partition_lane import PartitionLane, size
-from tests.builders import an_event
+from tests.builders import a_record, an_event
 
 if TYPE_CHECKING:
     from shared.log import Record
@@ -64,3 +65,23 @@ def test_keys_of_one_chain_wait_for_each_other() -> None:
 def test_a_record_weighs_its_key_its_value_and_its_headers() -> None:
     assert size(an_event(0, b"abc", b"12345")) == 3 + 5 + (1 + 2) + 4
     assert size(an_event(0, None, None)) == 7
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        pytest.param(None, [("tenant", b"one")], id="a deletion's header"),
+        pytest.param(b"# Tea", [("content-type", b"text/markdown"), ("tenant", b"one")], id="a text's header"),
+        pytest.param(b'{"tenant":"one","data":"no object"}', [], id="JSON"),
+        pytest.param(b'{"tenant":7,"data":{"tenant":"one"}}', [], id="a CloudEvent"),
+        pytest.param(b'{"document":{"tenant":"one"}}', [], id="a version"),
+    ],
+)
+def test_a_record_takes_the_turn_of_the_tenant_whom_it_names_wherever_it_does(
+    value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    crowd = [a_record(b"{}", key=b"%d" % number, offset=number) for number in range(9)]  # of the default tenant
+    lane = PartitionLane(0)
+    lane.take([*crowd, neighbour := a_record(value, headers, key=b"other", offset=9)])
+
+    assert neighbour in [lane.start(), lane.start()]
