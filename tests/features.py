@@ -5,14 +5,14 @@ from itertools import pairwise
 
 from services.query_api.search.candidates import Candidate, Features
 from services.query_api.search.relevance import Question
-from shared.text.words import distinct_stems, stems, words
+from shared.text.words import stems, words
 
 
 def features(asked: Question, candidate: Candidate) -> Features:
     """Return the features of one candidate."""
     own = words(candidate.text)
-    headings = (distinct_stems(words(each), asked.forms) for each in candidate.headings)
-    there = distinct_stems(own, asked.forms).union(*headings)
+    headings = (stems(words(each), asked.forms) for each in candidate.headings)
+    there = {*stems(own, asked.forms)}.union(*headings)
     together = asked.pairs.intersection(pairwise(stems(own, asked.forms)))
     return Features(
         cosine=candidate.cosine,

@@ -19,7 +19,7 @@ from services.query_api.ops.file_rewrite import FileRewrites, forgotten
 from services.query_api.ops.generation_service import GenerationService
 from services.query_api.ops.redrive import DeadLetterService
 from services.query_api.search.past import PastIndexes
-from services.query_api.search.word_frequencies import weight
+from services.query_api.search.word_frequencies import weights_of
 from services.query_api.serving_api import ServingApi
 from shared.answers.extractive import Extractive
 from shared.answers.open import open_models
@@ -61,7 +61,7 @@ async def opened(
     settings = base.settings
     if "min_score" in settings.model_fields_set:
         log.warning("min_score_is_comparable", min_score=settings.min_score, see="docs/search.md, What a score means")
-    await asyncio.to_thread(weight, "vocabulary")  # loads the vocabulary now instead of in the first search
+    await asyncio.to_thread(weights_of("")[0], "vocabulary")  # loads the vocabulary now instead of in the first search
     for number, key in enumerate(settings.keys, start=1):
         if len(key.key) < SHORT_KEY:
             log.warning(
@@ -75,7 +75,7 @@ async def opened(
         settings.chat,
         Prompting(history=settings.history, templates=load_templates(settings.prompts), context=settings.chat_context),
         settings.openai_api_key,
-        extractive=Extractive(base.embedder.similarities, weight),
+        extractive=Extractive(base.embedder.similarities, weights_of),
     )
     reranker = await asyncio.to_thread(open_reranker, settings.rerank, settings.rerank_api_key, settings.rerank_timeout)
     if reranker is not None:

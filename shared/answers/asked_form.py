@@ -1,9 +1,12 @@
 """The form that a question asks for: whoever asks how many is not answered without a figure."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from shared.answers.sentences import is_german
+
+Form = re.Pattern[str]
 
 _AGE: Final = re.compile(
     r"\bage[ds]?\b\W{0,3}\d|[ -]old\b|\b(?:at least|over|under|is|are|was|turned) \d{1,3}(?![\w%]|[.,]\d)"
@@ -33,10 +36,10 @@ _TIME: Final = re.compile(
     r"november|december|never|always|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
     re.IGNORECASE,
 )
-_FORMS: Final = (
+FORMS: Final = (
     (re.compile(r"\bhow old\b", re.IGNORECASE), _AGE),
     (
-        re.compile(r"\bhow (?:many|much|long|high|tall|deep|wide|heavy|fast)\b", re.IGNORECASE),
+        re.compile(r"\bhow (?:many|much|long|high|tall|deep|wide|heavy|fast|often)\b", re.IGNORECASE),
         _FIGURE,
     ),
     (re.compile(r"\bwhat (?:percent(?:age)?|share|proportion)\b", re.IGNORECASE), _SHARE),
@@ -58,12 +61,17 @@ _NUMBERED: Final = re.compile(r"(?<!\w)(?=[^\W\d]*+\d)(?=\w\w|\w[.,-]++\w)\w++(?
 _MOST_NUMBERED: Final = 20  # of a question, each looked for in the whole text
 
 
+def asked_forms(question: str, forms: Sequence[tuple[Form, Form]] = FORMS) -> tuple[Form, ...]:
+    """Return the patterns of the forms that the question asks for."""
+    return tuple(form for asks, form in forms if asks.search(question))
+
+
 def has_asked_form(question: str, text: str) -> bool:
     """Return whether the text has the form that the question asks for: a figure, a time or an age.
 
     True if the question asks for none, and for texts that are not in English. The question's own numbers don't count.
     """
-    asked = [form for asks, form in _FORMS if asks.search(question)]
+    asked = asked_forms(question)
     if not asked or is_german(text) or any(letter.isalpha() for letter in text if not letter.isascii()):
         return True
     for number in list(dict.fromkeys(_NUMBERED.findall(question)))[:_MOST_NUMBERED]:

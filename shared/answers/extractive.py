@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from shared.answers import Conversation, Event, Finished, Passage, Prompted
-from shared.answers.asked_form import has_asked_form
+from shared.answers.asked_form import FORMS, Form, asked_forms, has_asked_form
 from shared.answers.citations import unmarked
 from shared.answers.follow_up import LONGEST_QUESTION, spelled_out
 from shared.answers.outline import outline
@@ -41,6 +41,7 @@ from shared.errors import PipelineError
 
 Compare = Callable[[str, Sequence[str]], Awaitable[Sequence[float]]]  # cosines of a question and texts
 Weigh = Callable[[str], float]  # the weight of a question's lower-case word; 0 for a stop word
+Weigher = Callable[[str], tuple[Weigh, bool]]  # what a question's words weigh, and whether it is English
 
 NO_PASSAGES: Final = "I found nothing about this in the documents."
 NO_ANSWER: Final = "The documents that I searched do not answer this question."
@@ -90,25 +91,7 @@ _CERTAIN: Final = 0.998  # scores above are cut to this before odds are computed
 _BY_ODDS: Final = 0.1 / 6
 _WORDS: Final = re.compile(r"\w+")
 _HOW: Final = re.compile(r"\bhow (\w+)", re.IGNORECASE)
-_DATE: Final = re.compile(
-    r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b|\b(?:1[5-9]|20)\d\d\b"
-    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d|\b\d{1,2}:\d\d\b"
-    r"|\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|morning|noon|afternoon|evening|midnight|o'clock)\b"
-    r"|\bat (?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
-)
 _ANSWER_KINDS: Final = (
-    (re.compile(r"^(?:when|since when|what (?:date|year)|in (?:which|what) year)\b", re.IGNORECASE), _DATE),
-    (
-        re.compile(r"\bhow old\b", re.IGNORECASE),
-        re.compile(r"\b(?:age[ds]?\b\W{0,3}\d|\d+[ -](?:year|month|week|day|hour|minute)s?[ -]old)", re.IGNORECASE),
-    ),
-    (
-        re.compile(r"\bhow (?:many|much|long|far|high|fast|often)\b", re.IGNORECASE),
-        re.compile(
-            r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|dozen|hundred|thousand)\b",
-            re.IGNORECASE,
-        ),
-    ),
     (
         re.compile(
             r"\b(?:what|which) (?:\w+ )?(?:option|flag|exception|class|method|function|command|setting|parameter|"
@@ -126,9 +109,9 @@ _OF_A_VERSION: Final = re.compile(r"\b(?:which|what) (?:[\w-]+ ){0,2}(?:version|
 _AMBIGUOUS: Final = frozenset({"long", "far"})
 
 
-def equal_weight(_word: str) -> float:
-    """Return the same weight for every word."""
-    return 1.0
+def equal_weights(question: str) -> tuple[Weigh, bool]:
+    """Return the same weight for every word of the question, and a guess whether it is English."""
+    return lambda _: 1.0, question.isascii() and not is_german(question)
 
 
 class Quotable(msgspec.Struct, frozen=True):
@@ -157,7 +140,7 @@ class Wanted(msgspec.Struct, frozen=True):
     words: frozenset[str]  # that a unit should have
     names: frozenset[str]  # that its document must have: names, years, numbers
     codes: frozenset[str]  # that its document should have, and some passage must
-    kinds: tuple[re.Pattern[str], ...]  # patterns of an answer to when, who or how many
+    kinds: tuple[Form, ...]  # patterns of an answer to when, who or how many
 
 
 def wanted(question: str, passages: Sequence[Passage] = ()) -> Wanted:
@@ -174,7 +157,7 @@ def wanted(question: str, passages: Sequence[Passage] = ()) -> Wanted:
         words=frozenset(asked - named - explaining - common or asked),
         names=frozenset(named),
         codes=frozenset(coded - named | versions(question, asked=True)),
-        kinds=tuple(pattern for asks, pattern in _ANSWER_KINDS if asks.search(question)),
+        kinds=asked_forms(question, (*_ANSWER_KINDS, *FORMS)),
     )
 
 
@@ -194,10 +177,10 @@ class Extractive:
     needs_passages = True
     name = "extractive"  # which shows that this isn't a language model
 
-    def __init__(self, compare: Compare | None = None, weigh: Weigh = equal_weight) -> None:
+    def __init__(self, compare: Compare | None = None, weigher: Weigher = equal_weights) -> None:
         """Take the model's similarity and the words' weights. Without the model, or if it fails, words alone decide."""
         self._compare = compare
-        self._weigh = weigh
+        self._weigher = weigher
 
     async def context(self) -> int:
         """Return what a language model takes by default; this one has no limit of its own."""
@@ -234,7 +217,7 @@ class Extractive:
             except PipelineError:
                 alike = None
         telling = told_apart if conversation.compare else answer
-        quoted, pieces = await asyncio.to_thread(telling, question, conversation.passages, found, alike, self._weigh)
+        quoted, pieces = await asyncio.to_thread(telling, question, conversation.passages, found, alike, self._weigher)
         yield Prompted(quoted)
         for piece in pieces:
             yield piece
@@ -280,8 +263,7 @@ def quotable(question: str, passages: Sequence[Passage]) -> list[Quotable]:
             found.append(Quotable(rank, position, unit, terms, above, context))
     found = _of_the_option(question, _of_the_number(question, _of_the_row(question, found, best)))
     if len(found) > MOST_COMPARED:
-        likely = {id(each): len(asks.words & each.terms) - _LEFT_OUT_BY_RANK * each.rank for each in found}
-        found.sort(key=lambda each: (-likely[id(each)], each.rank, each.position))
+        found.sort(key=lambda each: _LEFT_OUT_BY_RANK * each.rank - len(asks.words & each.terms))
         found = sorted(found[:MOST_COMPARED], key=lambda each: (each.rank, each.position))
     return found
 
@@ -379,7 +361,7 @@ def answer(
     passages: Sequence[Passage],
     found: Sequence[Quotable] | None = None,
     alike: Sequence[float] | None = None,
-    weigh: Weigh = equal_weight,
+    weigher: Weigher = equal_weights,
     *,
     among: int | None = None,
 ) -> tuple[tuple[Passage, ...], list[str]]:
@@ -402,19 +384,17 @@ def answer(
         rows = list(reversed(looked_up.items()))
         return _cited(passages, [(row.rank, _shortened(text)) for text, row in rows])
     asks = wanted(question, passages)
+    weigh, english = weigher(question)
     few = (among or len(found)) < _CROWD
-    matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few)
+    matching = _Matching(asks, _weights(question, asks, weigh), passages, found, few=few, english=english)
     near = [matching.covered(each.terms) for each in found] if alike is None else alike
-    places = _places(found, matching.scores(near), asks)
+    places = _places(found, *matching.scores(near), asks)
     if matching.settles(places[0].best, near):
         unit = found[places[0].best]
         places = [_Place(places[0].best, unit.terms, _quoted(unit, asks))]
-    least = _LEAST if alike is not None else _LEAST_BY_WORDS if question.isascii() else _LEAST_ELSE
-    if matching.confidence(places, near) < least:
-        return (), [NO_ANSWER]
-    if alike and question.isascii() and not is_german(question) and not matching.trusted(places[0].best, alike):
-        return (), [NO_ANSWER]
-    if not has_asked_form(question, places[0].text):
+    least = _LEAST if alike is not None else _LEAST_BY_WORDS if english else _LEAST_ELSE
+    believed = alike is None or not english or matching.trusted(places[0].best, alike)
+    if matching.confidence(places, near) < least or not believed or not has_asked_form(question, places[0].text):
         return (), [NO_ANSWER]
     quoted = [(found[place.best].rank, place.text) for place in places]
     if _OF_A_VERSION.search(question) and not versions(places[0].text):  # a list of changes has it in a heading
@@ -438,7 +418,7 @@ def told_apart(
     passages: Sequence[Passage],
     found: Sequence[Quotable],
     alike: Sequence[float] | None,
-    weigh: Weigh = equal_weight,
+    weigher: Weigher = equal_weights,
 ) -> tuple[tuple[Passage, ...], list[str]]:
     """Return the same as `answer`, with a titled paragraph per document; documents without an answer are left out."""
     quoted: list[Passage] = []
@@ -447,7 +427,7 @@ def told_apart(
         of_it = [at for at, each in enumerate(found) if _document(passages[each.rank]) == document]
         chosen = [found[at] for at in of_it]
         near = [alike[at] for at in of_it] if alike is not None else None
-        read, parts = answer(question, passages, chosen, near, weigh, among=len(found)) if chosen else ((), [])
+        read, parts = answer(question, passages, chosen, near, weigher, among=len(found)) if chosen else ((), [])
         if not read:
             continue
         text = "".join(parts)
@@ -489,13 +469,6 @@ class _Place(msgspec.Struct, frozen=True):
     text: str
 
 
-class _Score(msgspec.Struct, frozen=True):
-    """The score of a unit."""
-
-    alone: float
-    beside: float  # with the neighbours' part
-
-
 class _Matching:
     """Scores how well each unit fits the question."""
 
@@ -507,6 +480,7 @@ class _Matching:
         found: Sequence[Quotable],
         *,
         few: bool,
+        english: bool,
     ) -> None:
         self._asks = asks
         self._weights = weights
@@ -515,7 +489,7 @@ class _Matching:
         self._passages = passages
         self._found = found
         self._few = few  # units to choose from
-        self._beside = _beside(found)
+        self._english = english  # else the model's similarity says little
         own = {rank: _all_words(passages[rank]) for rank in {each.rank for each in found}}
         forms = other_forms(asks.words, frozenset().union(*own.values()))
         self._terms = {rank: with_forms(terms, forms) for rank, terms in own.items()}
@@ -527,15 +501,16 @@ class _Matching:
         """Return the share of the question's weight that the words have, 0..1."""
         return math.fsum(weight for word, weight in self._weights.items() if word in terms) / self._total
 
-    def scores(self, near: Sequence[float]) -> list[_Score]:
-        """Return the score of each unit, alone and beside its neighbours."""
+    def scores(self, near: Sequence[float]) -> tuple[list[float], list[float]]:
+        """Return the score of each unit, alone, and with the part of its neighbours."""
         alone = [self._score(at, near) for at in range(len(self._found))]
-        return [
-            _Score(
-                own,
-                own + _BY_NEIGHBOUR * max((alone[beside] for beside in self._beside[at]), default=_ALONE * own),
-            )
-            for at, own in enumerate(alone)
+        at = _at(self._found)
+        around = [
+            [alone[at[key]] for step in (-1, 1) if (key := (each.rank, each.position + step)) in at]
+            for each in self._found
+        ]
+        return alone, [
+            own + _BY_NEIGHBOUR * max(beside, default=_ALONE * own) for own, beside in zip(alone, around, strict=True)
         ]
 
     def _score(self, at: int, near: Sequence[float]) -> float:
@@ -553,10 +528,9 @@ class _Matching:
     def settles(self, at: int, near: Sequence[float]) -> bool:
         """Return whether the unit alone is the answer: of the right kind, and about the question's subject."""
         each = self._found[at]
-        fits = _has_form(self._asks, each.unit.text)
         named = frozenset[str]().union(*(other.terms for other in self._found if other.unit.kind not in _KEYED))
         own = each.terms | each.above
-        fits = fits and not self._asks.names & named - own
+        fits = _has_form(self._asks, each.unit.text) and not self._asks.names & named - own
         return fits and near[at] >= _SETTLES and self.covered(own) >= _SETTLES_COVERED
 
     def trusted(self, at: int, near: Sequence[float]) -> bool:
@@ -568,10 +542,8 @@ class _Matching:
         if near[at] < _UNLIKE or self._few:
             poor = self._passages[each.rank].score < _POOR and each.lookup is None
             return near[at] >= (_SETTLES if poor and covered < _COVERED else _UNLIKE)
-        if near[at] >= _ALIKE and each.unit.kind not in _KEYED:  # those are alike by the names of their fields
-            return True
         agreed = each.rank == 0 and near[at] == max(near) and self._whole[0] >= _COVERED
-        if agreed and each.unit.kind not in _KEYED:
+        if (agreed or near[at] >= _ALIKE) and each.unit.kind not in _KEYED:  # those are alike by the names of fields
             return True
         if self._passages[each.rank].score > _GOOD:
             return near[at] >= _NEAR
@@ -582,7 +554,7 @@ class _Matching:
         best = places[0].best
         each = self._found[best]
         terms = frozenset[str]().union(each.above, *(place.terms for place in places))
-        if near[best] >= (_CLOSE if self._few and each.lookup and not self._asks.kinds else _ALIKE):
+        if self._english and near[best] >= (_CLOSE if self._few and each.lookup and not self._asks.kinds else _ALIKE):
             return 1.0
         score = min(_CERTAIN, max(1 - _CERTAIN, self._passages[each.rank].score))
         odds = math.log(score / (1 - score))
@@ -594,25 +566,23 @@ def _all_words(passage: Passage) -> frozenset[str]:
     return frozenset(words(f"{passage.title} {passage.metadata.get('sectionTitle') or ''} {passage.shown}"))
 
 
-def _beside(found: Sequence[Quotable]) -> list[list[int]]:
-    """Return, for each unit, the indexes of its neighbours in the passage."""
-    at = {(each.rank, each.position): index for index, each in enumerate(found)}
-    around = [[(each.rank, each.position + step) for step in (-1, 1)] for each in found]
-    return [[at[key] for key in keys if key in at] for keys in around]
+def _at(found: Sequence[Quotable]) -> dict[tuple[int, int], int]:
+    """Return the index of each unit by its passage and its position there."""
+    return {(each.rank, each.position): index for index, each in enumerate(found)}
 
 
-def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -> list[_Place]:
+def _places(found: Sequence[Quotable], alone: Sequence[float], beside: Sequence[float], asks: Wanted) -> list[_Place]:
     """Return the best place, then others nearly as good in reading order, none of them twice."""
-    order = sorted(range(len(found)), key=lambda at: (-scores[at].beside, found[at].rank, found[at].position))
+    order = sorted(range(len(found)), key=lambda at: -beside[at])
     taken: set[int] = set()
     chosen: list[_Place] = []
     seen: list[list[str]] = []
     for at in order:
-        if chosen and (len(chosen) == MOST_QUOTED or scores[at].beside < _NEXT_BEST * scores[order[0]].beside):
+        if chosen and (len(chosen) == MOST_QUOTED or beside[at] < _NEXT_BEST * beside[order[0]]):
             break
         if at in taken or any(_same(words(found[at].unit.text), other) for other in seen):
             continue  # versions of one text are quoted once
-        around = _around(at, found, scores, taken, _AROUND_OTHERS if chosen else _AROUND)
+        around = _around(at, found, alone, taken, _AROUND_OTHERS if chosen else _AROUND)
         text = _joined([_quoted(found[each], asks) for each in around])
         taken.update(around)
         seen += [words(found[each].unit.text) for each in around]
@@ -622,10 +592,10 @@ def _places(found: Sequence[Quotable], scores: Sequence[_Score], asks: Wanted) -
 
 
 def _around(
-    at: int, found: Sequence[Quotable], scores: Sequence[_Score], taken: AbstractSet[int], longest: int
+    at: int, found: Sequence[Quotable], scores: Sequence[float], taken: AbstractSet[int], longest: int
 ) -> list[int]:
     """Return the unit and its neighbours under the same heading, the better ones first, up to `longest` characters."""
-    places = {(each.rank, each.position): index for index, each in enumerate(found)}
+    places = _at(found)
     chosen = [at]
     unit = found[at].unit
     length = len(unit.text)
@@ -633,11 +603,11 @@ def _around(
         first, last = found[chosen[0]], found[chosen[-1]]
         before, behind = places.get((first.rank, first.position - 1)), places.get((last.rank, last.position + 1))
         options = [
-            (scores[each].alone, each)
+            (scores[each], each)
             for each in (before, behind)
             if each is not None
             and each not in taken
-            and scores[each].alone >= _NEARLY * scores[at].alone
+            and scores[each] >= _NEARLY * scores[at]
             and length + len(found[each].unit.text) <= longest
             and found[each].unit.kind not in _KEYED
             and (found[each].unit.about == unit.about or found[each].unit.kind == "code")

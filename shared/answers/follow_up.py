@@ -140,7 +140,8 @@ def _with_terms(question: str, before: str, named: set[str]) -> str:
     kept = kept[-_MOST:]
     # A capital says nothing of the first word: with another one in front, a name that is carried stays a name.
     first = ["about"] if kept and kept[0].title() == kept[0] and not named.isdisjoint(words(kept[0])) else []
-    return " ".join([*first, *kept, question])
+    # A full stop, so that the question's first word is no name.
+    return f"{' '.join([*first, *kept])}. {question}" if kept else question
 
 
 def _terms(question: str, named: set[str]) -> list[str]:

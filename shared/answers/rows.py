@@ -11,7 +11,7 @@ import msgspec
 
 from shared.answers.quotable_units import Unit, row_text
 from shared.answers.sentences import content_words, words
-from shared.answers.word_forms import other_forms, with_forms
+from shared.answers.word_forms import NOUNS_OF, other_forms, with_forms
 from shared.text.words import FUNCTION_WORDS
 
 _LIKE_A_COLUMN: Final = 0.5  # least similarity; it found 16 columns of 25 that were asked for, and none of 15 others
@@ -24,7 +24,8 @@ _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")  # of a JSON field: `
 _OF_A_NOUN: Final = re.compile(r"\W*(?:who|what) (?:is|are|was|were)\b", re.IGNORECASE)
 _NOUN: Final = re.compile(r"(?:\b(?:the|its|their)|['’]s) (\w+)", re.IGNORECASE)
 _WHO: Final = re.compile(r"who\b", re.IGNORECASE)
-_NUMBER: Final = frozenset(words("number"))  # `phone number` asks for the column `Phone`
+# Beside a column: `phone number` asks for the column `Phone`, and "how big is the deposit" for `Deposit`.
+_BESIDE: Final = frozenset(words("number")).union(NOUNS_OF)
 _POLITE: Final = frozenset(words("please show give find know look about information details entry everything"))
 
 
@@ -130,7 +131,7 @@ def _asked_of(row: Unit, columns: tuple[str, ...], question: str, naming: frozen
     (label, _), *cells = row.cells
     values = " ".join([label, *(value for _, value in cells)])
     stated = [_with_forms_of(content, values), *(of_columns[column] for column in named)]
-    known = about.union(_POLITE, _NUMBER if named else (), *stated)
+    known = about.union(_POLITE, _BESIDE if named else (), *stated)
     return Lookup(
         row=row,
         columns=columns,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from shared.answers.citations import unmarked
@@ -38,14 +38,15 @@ _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _POINTED: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)++)")
 _VERSION: Final = re.compile(r"(?:(?:\b[Vv]ersion|\b[Rr]elease|(?<=\s)[A-Z]\w*) v?|\bv)(\d+(?:\.\d+)++)(?![\d,%])")
 _OPTION: Final = re.compile(r"(?<![\w-])(?:--([^\W_][\w-]*+)|([^\W_]++(?:_[^\W_]++)++))")
-_APART: Final = re.compile(r"_|['’](?:s\b)?", re.IGNORECASE)  # what words of answers are without
+# What words of answers are without: `can't` is `can`, `isn't` is `is`.
+_APART: Final = re.compile(r"_|(?<!ca)n['’]t\b|['’](?:[stdm]|ll|re|ve)\b", re.IGNORECASE)
 # English only: in other languages, the words' weights by rarity have nearly the same effect.
 _MORE_STOP_WORDS: Final = "cannot get like many may me might much must shall tell us use want"
 
 
 def words(text: str) -> list[str]:
-    """Return the words of `text` in their compared form, as searches compare them, without underscores and `'s`."""
-    return text_words.stems(text_words.words(_APART.sub(lambda mark: " " if mark[0] == "_" else "", text)))
+    """Return the words of `text` in their compared form, as searches compare them, without `_`, `'s` and the like."""
+    return text_words.stems(text_words.words(_APART.sub(" ", text)))
 
 
 def content_words(text: str) -> list[str]:
@@ -54,18 +55,19 @@ def content_words(text: str) -> list[str]:
 
 
 def names(question: str) -> tuple[set[str], set[str]]:
-    """Return the words that are written like names, with a capital within the question, and those that explain one.
+    """Return the words that are written like names, with a capital within a sentence, and those that explain one.
 
     "Wausau, Wisconsin": a name behind another and a comma explains it. In German every noun looks like a name.
     """
     found: tuple[set[str], set[str]] = (set(), set())
-    before: re.Match[str] | None = None
-    for position, match in enumerate(_WORD.finditer(question)):
-        capital = match[0][0].isupper()
-        if position and capital:
-            behind = question[before.end() : match.start()].strip() if before else ""
-            found[behind == ","].update(words(match[0]))
-        before = match if capital and position else None
+    for sentence in split(question):
+        before: re.Match[str] | None = None
+        for match in islice(_WORD.finditer(sentence), 1, None):
+            capital = match[0][0].isupper()
+            if capital:
+                behind = sentence[before.end() : match.start()].strip() if before else ""
+                found[behind == ","].update(words(match[0]))
+            before = match if capital else None
     return found[0] - _STOPPED, found[1] - _STOPPED
 
 

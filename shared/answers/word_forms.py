@@ -49,9 +49,9 @@ def other_forms(asked: AbstractSet[str], there: AbstractSet[str]) -> dict[str, f
 
 
 def _continues(one: str, other: str) -> bool:
-    """Return whether one of the words is the other with an ending, or has another last letter, as `kostet, kosten`."""
+    """Return whether one of the words is the other with an ending, perhaps for its last letter: `kostet, kosten`."""
     short, long = sorted((one, other), key=len)
-    return one[:-1] == other[:-1] or (long.startswith(short) and len(long) - len(short) <= _LONGEST_ENDING)
+    return long.startswith(short[:-1]) and len(long) - len(short) <= _LONGEST_ENDING
 
 
 def with_forms(terms: frozenset[str], forms: Mapping[str, frozenset[str]]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
-from shared.text.words import BETWEEN_WORDS, RUN, STEMS, WORD, Forms, distinct_stems, folded, stems, words
+from shared.text.words import BETWEEN_WORDS, RUN, STEMS, WORD, Forms, folded, stems, words
 
 _ENDS_WORDS: Final = frozenset(map(chr, BETWEEN_WORDS))
 
@@ -33,7 +33,7 @@ def occurring(wanted: Sequence[str], texts: Sequence[str], forms: Forms = STEMS)
                         found[numbers[at]] |= 1 << bit
     foreign = [(1 << bit, each) for bit, each in enumerate(wanted) if not each.isascii()]
     for number in wide if foreign else ():
-        own = distinct_stems(words(texts[number]), forms)
+        own = set(stems(words(texts[number]), forms))
         found[number] |= sum(bit for bit, each in foreign if each in own)
     return found
 

@@ -136,11 +136,6 @@ def stems(found: Iterable[str], forms: Forms = STEMS) -> list[str]:
     return list(map(forms.__getitem__, found))
 
 
-def distinct_stems(found: Iterable[str], forms: Forms = STEMS) -> frozenset[str]:
-    """Return the stems of a text's words."""
-    return frozenset(map(forms.__getitem__, set(found)))
-
-
 def paired(text: str) -> str:
     """Return the text with each run of such a script replaced by its pairs of characters, with blanks between.
 

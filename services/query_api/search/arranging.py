@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from services.query_api.search.results import Found
-from shared.text.words import STOP_WORDS, distinct_stems, words
+from shared.text.words import STOP_WORDS, stems, words
 
 GateMode = Literal["each", "best"]
 _MEANING, _WORDS = 0.7, 0.3
@@ -60,7 +60,7 @@ def diverse(hits: Sequence[Found], weight: float, count: int) -> list[Found]:
     common stems (Jaccard) with a hit already chosen. Formula from Carbonell & Goldstein, SIGIR 1998.
     """
     left = list(enumerate(hits))
-    bags = [distinct_stems(words(hit.text)) for hit in hits]
+    bags = [set(stems(words(hit.text))) for hit in hits]
     likeness = [0.0] * len(hits)
     taken: list[Found] = []
     while left and len(taken) < count:

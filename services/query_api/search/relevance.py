@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from services.query_api.search.candidates import Candidate, Features, WordFeatures
-from services.query_api.search.word_frequencies import reads, weight, weight_by_length
+from services.query_api.search.word_frequencies import weights_of
 from shared.embedder import BUILT_IN_MODEL
 from shared.state.generations import CosineScale
 from shared.text.occurrences import adjacent, occurring
@@ -92,10 +92,10 @@ class Question(msgspec.Struct, frozen=True):
 def question(text: str) -> Question:
     """Return the query's stems with their weights.
 
-    If it isn't English, the words' beginnings are their stems, and their lengths tell the weights.
+    If it isn't English, the words' beginnings are their stems, and lengths and capitals tell the weights.
     """
-    forms, weigh = (STEMS, weight) if reads(BUILT_IN_MODEL, text) else (BEGINNINGS, weight_by_length)
-    exact = exact_forms(text)
+    weigh, english = weights_of(text)
+    forms, exact = STEMS if english else BEGINNINGS, exact_forms(text)
     weighted = [(forms[word], weigh(exact.get(word, word))) for word in words(text)]
     weights = {found: value for found, value in weighted if value}
     pairs = frozenset((a, b) for (a, x), (b, y) in pairwise(weighted) if x and y)

@@ -7,8 +7,9 @@ It is loaded at the first use (docs/adr/0020-scores.md).
 
 import functools
 import math
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from shared.embedder import BUILT_IN_MODEL
 from shared.embedder.minilm import package_folder
 from shared.settings import ConfigurationError
-from shared.text.words import FUNCTION_WORDS, STOP_WORDS, exact_forms, exact_words
+from shared.text.words import FUNCTION_WORDS, RUN, STOP_WORDS, exact_forms, exact_words, folded, words
 
 _FIRST_WORD: Final = 1996  # the vocabulary's number of "the"; special tokens and single characters precede it
 _COMMON: Final = 3.0  # subtracted from each logarithm, because the commonest words mean little
@@ -32,6 +33,8 @@ _FEWEST: Final = 3  # words needed to tell the language; fewer may be names
 _LETTERS: Final = 5  # of an English word; shorter ones are often words of other languages, too
 _SHARE: Final = 5  # at least every fifth word of an English query is such a word
 _LONGEST_WEIGHT: Final = 8.0  # of a word of another language
+_WITHIN: Final = re.compile(r"(?<=[^\s.?!…] )[^\W\d_]++")  # words that begin no sentence
+_LONGEST_PRONOUN: Final = 3  # letters: German "Sie", "Ihr"
 _CODE: Final = 5.0  # weight of one with digits
 
 
@@ -72,15 +75,33 @@ def weight(word: str) -> float:
     return min(_MOST, _IN_PIECES + _REST * math.fsum(map(_log, further)))
 
 
-def weight_by_length(word: str) -> float:
-    """Return the weight of a lower-case word of another language: the longer, the rarer.
+def capitals(query: str) -> frozenset[str]:
+    """Return the words that have a capital within a query: names, and the nouns of German. None if all words have."""
+    found = [word for word in _WITHIN.findall(query) if word[0].isupper()]
+    telling = [word for word in found if len(word) > _LONGEST_PRONOUN or word.isupper()]
+    return frozenset() if query.isupper() else frozenset(words(" ".join(telling)))
+
+
+def weight_by_length(word: str, *, capital: bool = False) -> float:
+    """Return the weight of a lower-case word of another language: the longer, the rarer; most for one with a capital.
 
     In a script without blanks, pairs of characters weigh the same. Chosen on documentation in five languages, and
     checked on others (docs/adr/0021-languages.md).
     """
     if word in STOP_WORDS:
         return 0.0
-    return _CODE if any(map(str.isdigit, word)) else _LEAST if len(word) < 4 else min(_LONGEST_WEIGHT, len(word) - 1.0)
+    if capital:
+        return _LONGEST_WEIGHT
+    short = len(word) < 4 or RUN.match(word)
+    return _CODE if any(map(str.isdigit, word)) else _LEAST if short else min(_LONGEST_WEIGHT, len(word) - 1.0)
+
+
+def weights_of(query: str) -> tuple[Callable[[str], float], bool]:
+    """Return the weight of each lower-case word of the query, and whether the query is English."""
+    if reads(BUILT_IN_MODEL, query):
+        return weight, True
+    named = capitals(query)
+    return lambda word: weight_by_length(word, capital=folded(word) in named), False
 
 
 def _log(rank: int) -> float:

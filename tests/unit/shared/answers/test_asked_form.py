@@ -31,6 +31,7 @@ from shared.answers.asked_form import has_asked_form
         ("How long does the lease run?", "It runs until 2027.", "It was signed by the port."),
         ("How long has it been open?", "It has been open since 2015.", "It is open."),
         ("How heavy is the bell?", "It weighs a ton.", "It is a heavy bell."),
+        ("How often does it sail?", "It sails twice a day.", "It sails with the tide."),
         ("When was it built?", "It was built in the Middle Ages.", "It was built in the middle."),
         ("When did the pier close?", "It closed at Easter.", "It is closed by the keeper."),
         ("When was the mill built?", "It was built after the flood.", "It was built of oak."),

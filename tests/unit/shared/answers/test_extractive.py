@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.answers import Conversation, Passage, Prompted, Turn
-from shared.answers.extractive import NO_ANSWER, NO_PASSAGES, Compare, Extractive, answer, focus, quotable
+from shared.answers.extractive import (
+    NO_ANSWER,
+    NO_PASSAGES,
+    Compare,
+    Extractive,
+    Weigh,
+    Weigher,
+    answer,
+    focus,
+    quotable,
+)
 from shared.answers.sentences import content_words
 from shared.answers.word_forms import other_forms
 from shared.errors import Unavailable
@@ -47,6 +57,11 @@ def answered(question: str, *passages: Passage) -> str:
     quoted, pieces = answer(question, passages or PASSAGES)
     assert [passage.number for passage in quoted] == list(range(1, len(quoted) + 1))
     return "".join(pieces)
+
+
+def english(weigh: Weigh) -> Weigher:
+    """Return the weights of an English question's words."""
+    return lambda _: (weigh, True)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +371,9 @@ def test_words_that_tell_little_count_less() -> None:
     weigh = {"visibility": 6.0, "accident": 1.0}
 
     def first(weigh_word: Callable[[str], float]) -> str:
-        return answer("What was the visibility at the accident?", passages, found, [0.55, 0.5], weigh_word)[1][0]
+        return answer("What was the visibility at the accident?", passages, found, [0.55, 0.5], english(weigh_word))[1][
+            0
+        ]
 
     assert first(lambda _: 1.0).startswith("The accident")
     assert first(lambda word: weigh.get(word, 0.0)).startswith("Visibility")
@@ -436,7 +453,8 @@ def test_without_the_questions_main_word_it_answers_only_if_the_rest_is_close() 
     alike = [0.55] * len(found)
 
     def replied(main: float) -> str:
-        return "".join(answer(question, (passage,), found, alike, lambda word: main if word == "encrypt" else 1.0)[1])
+        weigher = english(lambda word: main if word == "encrypt" else 1.0)
+        return "".join(answer(question, (passage,), found, alike, weigher)[1])
 
     assert replied(1.0) != NO_ANSWER
     assert replied(2.0) == NO_ANSWER
@@ -456,8 +474,19 @@ def test_shared_words_alone_answer_nothing_if_the_meaning_is_another() -> None:
     question = "What causes the polar light?"
     found = quotable(question, passages)
 
-    assert answer(question, passages, found, [0.2], lambda word: float(word != "polar")) == ((), [NO_ANSWER])
-    assert answer(question, passages, found, [0.5], lambda word: float(word != "polar"))[0]
+    weigher = english(lambda word: float(word != "polar"))
+
+    assert answer(question, passages, found, [0.2], weigher) == ((), [NO_ANSWER])
+    assert answer(question, passages, found, [0.5], weigher)[0]
+
+
+def test_of_a_question_in_a_language_that_the_model_does_not_read_nearness_alone_is_no_answer() -> None:
+    passages = (a_passage(1, "Pan de centeno con sal.", score=0.02),)
+    question = "¿Cuánta mantequilla lleva el pan de centeno?"
+    found = quotable(question, passages)
+
+    assert answer(question, passages, found, [0.71], lambda _: (lambda word: float(len(word)), False))[0] == ()
+    assert answer(question, passages, found, [0.71], english(lambda word: float(len(word))))[0]
 
 
 def test_of_much_to_choose_from_a_place_must_be_in_a_good_passage_or_hold_all_words() -> None:
@@ -738,6 +767,7 @@ async def test_who_is_answered_by_the_sentence_with_the_name_alone() -> None:
     ("question", "text", "covered"),
     [
         ("Was kosten die Plätze?", "Der Platz kostet 22 Euro.", True),
+        ("How was it resolved?", "Resolution: a new cable.", True),
         ("Who visits the museum?", "Visitors came to the museums.", True),
         ("Which contract is longest?", "The contrast is strong.", False),
         ("Is the station open?", "The statue opens.", False),

@@ -15,41 +15,44 @@ def asked(*questions: str) -> tuple[Turn, ...]:
 @pytest.mark.parametrize(
     ("questions", "searched"),
     [
-        (("How does RPC work over RabbitMQ?", "And over NATS?"), "RPC work And over NATS?"),
-        (("How do I publish to a Redis list?", "And to pub/sub?"), "publish Redis And to pub/sub?"),
-        (("How do lifespan hooks work?", "How do I test them?"), "lifespan hooks work How do I test them?"),
-        (("Wann öffnet der Turm?", "Und im Winter?"), "Wann öffnet der Und im Winter?"),
-        (("Who sails the Tern?", "And the Auk?", "What about its fare there?"), "about Auk What about its fare there?"),
-        (("When does the Tern sail?", "Who steers it?", "And the Auk?"), "sail steers And the Auk?"),
-        (("who sails the tern?", "and the auk?", "and its fare?"), "sails auk and its fare?"),
-        (("How tall is the North Mole?", "What about the South Mole?"), "tall What about the South Mole?"),
+        (("How does RPC work over RabbitMQ?", "And over NATS?"), "RPC work. And over NATS?"),
+        (("How do I publish to a Redis list?", "And to pub/sub?"), "publish Redis. And to pub/sub?"),
+        (("How do lifespan hooks work?", "How do I test them?"), "lifespan hooks work. How do I test them?"),
+        (("Wann öffnet der Turm?", "Und im Winter?"), "Wann öffnet der. Und im Winter?"),
+        (
+            ("Who sails the Tern?", "And the Auk?", "What about its fare there?"),
+            "about Auk. What about its fare there?",
+        ),
+        (("When does the Tern sail?", "Who steers it?", "And the Auk?"), "sail steers. And the Auk?"),
+        (("who sails the tern?", "and the auk?", "and its fare?"), "sails auk. and its fare?"),
+        (("How tall is the North Mole?", "What about the South Mole?"), "tall. What about the South Mole?"),
         (("Who built the tower?", "Why?"), "Who built the tower? Why?"),
         (("How tall is it?", "How does the lamp burn in winter nights?"), "How does the lamp burn in winter nights?"),
         (("Where is the tower?",), "Where is the tower?"),
         (("Where do the herons nest?", "What is the key that opens the door?"), "What is the key that opens the door?"),
         (("Where do the herons nest?", "How long does one winding last?"), "How long does one winding last?"),
         (("Where do the herons nest?", "Who winds the tower clock?"), "Who winds the tower clock?"),
-        (("Where do the herons nest?", "Who says they're rare?"), "herons nest Who says they're rare?"),
-        (("Where is the tower?", "Combien coûte-t-il?"), "tower Combien coûte-t-il?"),
-        (("Who mends the roof?", "How long is the probation?", "And the notice?"), "long And the notice?"),
-        (("Who steers the Tern?", "What is the fare?", "And for dogs?"), "about Tern And for dogs?"),
-        (("Who mends the roof?", "How old is it?", "And the wall?"), "mends roof And the wall?"),
-        (("Who mends the roof?", "And in winter?", "And the wall?"), "mends And the wall?"),
+        (("Where do the herons nest?", "Who says they're rare?"), "herons nest. Who says they're rare?"),
+        (("Where is the tower?", "Combien coûte-t-il?"), "tower. Combien coûte-t-il?"),
+        (("Who mends the roof?", "How long is the probation?", "And the notice?"), "long. And the notice?"),
+        (("Who steers the Tern?", "What is the fare?", "And for dogs?"), "about Tern. And for dogs?"),
+        (("Who mends the roof?", "How old is it?", "And the wall?"), "mends roof. And the wall?"),
+        (("Who mends the roof?", "And in winter?", "And the wall?"), "mends. And the wall?"),
         (("What does the Tern do?", "And the Auk?"), "And the Auk?"),
         (("what is a tern", "and an auk"), "and an auk"),
         (("What does the Tern do?", "And who owns it?"), "What does the Tern do? And who owns it?"),
-        (("What does the Tern do?", "and its fare?"), "about Tern and its fare?"),
-        (("How do I publish?", "And over NATS?"), "publish And over NATS?"),
+        (("What does the Tern do?", "and its fare?"), "about Tern. and its fare?"),
+        (("How do I publish?", "And over NATS?"), "publish. And over NATS?"),
         (
             ("When does the Tern sail?", "How many sailors does the crew of the boat have?"),
-            "about Tern How many sailors does the crew of the boat have?",
+            "about Tern. How many sailors does the crew of the boat have?",
         ),
         (
             ("When does the Tern sail?", "How many sailors does the crew of the Auk have?"),
             "How many sailors does the crew of the Auk have?",
         ),
         (("When does the Tern sail?", "How many stairs do old towers have?"), "How many stairs do old towers have?"),
-        (("who mends the roof?", "the wall?", "Why?"), "mends roof the wall? Why?"),
+        (("who mends the roof?", "the wall?", "Why?"), "mends roof. the wall? Why?"),
     ],
 )
 def test_a_follow_up_carries_the_terms_that_it_leaves_out(questions: tuple[str, ...], searched: str) -> None:
@@ -60,7 +63,7 @@ def test_a_follow_up_carries_the_terms_that_it_leaves_out(questions: tuple[str, 
 def test_terms_are_carried_through_several_turns() -> None:
     searched = spelled_out(asked("How does RPC work over RabbitMQ?", "And over NATS?", "And over Redis?"))
 
-    assert searched == "RPC work And over Redis?"
+    assert searched == "RPC work. And over Redis?"
 
 
 @given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=6))

@@ -27,6 +27,7 @@ def asked(question: str, table: str = GOODS, title: str = "") -> Lookup | None:
         ("When was article P059 ordered?", "P059, Ordered: 2025-05-15"),
         ("Who is the supplier of Copper Rope?", "P058, Name: Copper rope; Supplier: Halvorsen"),
         ("Price and supplier of P060?", "P060, Unit price: 9.10; Supplier: Halvorsen"),
+        ("How high is the unit price of P058?", "P058, Unit price: 48.75"),
         ("Wie ist der Unit price von P058?", "P058, Unit price: 48.75"),
         ("What is the supplier number of P060?", "P060, Supplier: Halvorsen"),
     ],

@@ -71,6 +71,16 @@ def test_names_are_capitals_within_the_question() -> None:
     assert names("") == names("Goethe") == (set(), set())
 
 
+def test_a_capital_at_the_start_of_a_sentence_tells_no_name() -> None:
+    assert names("La clé est perdue. Combien coûte le Tern ?") == names("jardin. Et le Tern ?") == ({"tern"}, set())
+    assert "brown" in names("Is Mr. Brown there?")[0]
+
+
+def test_an_apostrophe_parts_words_and_drops_what_says_nothing() -> None:
+    assert words("l’association dell'acqua") == ["l", "association", "dell", "acqua"]
+    assert content_words("can't isn't you'll what's the pilot’s age") == ["pilot", "age"]
+
+
 def test_a_name_behind_another_and_a_comma_explains_it() -> None:
     assert names("What happened in Wausau, Wisconsin?") == ({"wausau"}, {"wisconsin"})
 

@@ -1,6 +1,6 @@
 import pytest
 
-from services.query_api.search.word_frequencies import reads, weight, weight_by_length
+from services.query_api.search.word_frequencies import capitals, reads, weight, weight_by_length
 from tests.selection import CI_ONLY
 
 READ = [
@@ -42,8 +42,15 @@ def test_a_rarer_word_weighs_more_and_a_stop_word_nothing() -> None:
 
 
 def test_a_word_of_another_language_weighs_by_its_length() -> None:
-    weights = [weight_by_length(word) for word in ("the", "mit", "Hafen", "Hafenmeister", "utf8", "東京")]
-    assert weights == [0.0, 0.5, 4.0, 8.0, 5.0, 0.5]
+    weights = [weight_by_length(word) for word in ("the", "mit", "Hafen", "Hafenmeister", "utf8", "東京", "색인가요")]
+    assert weights == [0.0, 0.5, 4.0, 8.0, 5.0, 0.5, 0.5]
+
+
+def test_a_capital_within_a_question_tells_a_name_or_a_noun_and_none_at_the_start_of_a_sentence() -> None:
+    assert capitals("Jak przekonwertować szablony z Twiga?") == {"twiga"}
+    assert capitals("Danke. Können Sie mir GPG und Schlüssel erklären? Bitte") == {"gpg", "schlussel"}
+    assert capitals("JAK ZAINSTALOWAĆ GITA") == capitals("jak zainstalować gita") == frozenset()
+    assert weight_by_length("twig", capital=True) == weight_by_length("vorlagenvererbung")
 
 
 @CI_ONLY
