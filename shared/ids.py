@@ -63,9 +63,12 @@ def text_hash(text: str) -> str:
     return xxhash.xxh3_128_hexdigest(unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass"))
 
 
-def bytes_hash(data: bytes) -> str:
-    """Return 32 hex digits, xxh3_128 of the bytes."""
-    return xxhash.xxh3_128_hexdigest(data)
+def bytes_hash(*pieces: bytes) -> str:
+    """Return 32 hex digits, xxh3_128 of the bytes, which may come in pieces."""
+    hashing = xxhash.xxh3_128()
+    for piece in pieces:
+        hashing.update(piece)
+    return hashing.hexdigest()
 
 
 def file_hash(file: Path) -> str:

@@ -79,7 +79,7 @@ class ContentReader:
                 if page is not None:
                     # The hash covers type and charset, because these affect how the body is parsed.
                     hints = Hints(media_type=page.media_type)
-                    raw_hash = bytes_hash(f"{hints.essence};{(hints.charset or '').lower()}\n".encode() + page.body)
+                    raw_hash = bytes_hash(f"{hints.essence};{(hints.charset or '').lower()}\n".encode(), page.body)
                     yield Content(body=page.body, raw_hash=raw_hash, validators=page.validators, page=page)
                     return
                 assert known is not None

@@ -63,6 +63,7 @@ _CHUNKING_S_PER_BYTE = 10e-6  # Chinese text takes a sixth
 _CHUNKED_PER_BYTE = 16  # characters of JSON; usual chunks take two
 _AGAIN_S = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_PIECE = 256 * 1024  # bytes of a file that are on their way to a process at a time
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _alone: ContextVar[bool] = ContextVar("alone", default=False)  # the record being handled may have killed the worker
 _CHUNK = msgspec.json.Decoder(Chunk)
@@ -465,10 +466,14 @@ class _Child:
 
     async def _exchange(self, process: asyncio.subprocess.Process, job: ParserJob) -> Reply:
         assert process.stdin is not None
-        frame = msgspec.msgpack.encode(job)  # a second copy of the file; made here, so that queued files have only one
-        process.stdin.writelines((len(frame).to_bytes(LENGTH_BYTES, "big"), frame))
+        frame, data = msgspec.msgpack.encode(msgspec.structs.replace(job, data=b"")), memoryview(job.data)
+        process.stdin.write(
+            b"".join((len(frame).to_bytes(LENGTH_BYTES, "big"), frame, len(data).to_bytes(LENGTH_BYTES, "big")))
+        )
         with contextlib.suppress(ConnectionError):  # reading the reply reports the death of the process
-            await process.stdin.drain()
+            for at in range(0, len(data), _PIECE):  # the pipe would hold a copy of all that is written at once
+                process.stdin.write(data[at : at + _PIECE])
+                await process.stdin.drain()
         # A process that was taken over may send anything, so that all is counted.
         texts, links, chunks = list[str](), list[str](), list[PreparedChunk]()
         pieces = _MOST_PIECES + job.most_text // PART_TEXT

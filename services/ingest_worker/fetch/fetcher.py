@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker.fetch import robots
-from services.ingest_worker.fetch.body import codings_of, decoded
+from services.ingest_worker.fetch.body import Body, codings_of, copies_of
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.fetch.hosts import Busy, Hosts
 from services.ingest_worker.fetch.robots import Robots
@@ -210,9 +210,7 @@ class Fetcher:
                 if file in seen or authority(file) != site:
                     continue
                 seen.add(file)
-                async with AsyncExitStack() as held:
-                    got = await self._tried(file, held, self._files, tenant)
-                    found = await asyncio.to_thread(robots.sitemap, got.body) if got is not None else None
+                found = await self._sitemap(file, tenant)
             except Rejected as error:
                 log.warning("sitemap_not_read", reason=error.sentence, code=error.code)
                 continue
@@ -220,6 +218,11 @@ class Fetcher:
                 files |= dict.fromkeys(found.sitemaps[:MOST_SITEMAPS])
                 pages |= dict.fromkeys(found.pages)
         return list(pages)[:most]
+
+    async def _sitemap(self, url: str, tenant: str) -> robots.Sitemap | None:
+        async with AsyncExitStack() as held:
+            got = await self._tried(url, held, self._files, tenant)
+            return await asyncio.to_thread(robots.sitemap, got.body) if got is not None else None
 
     async def _robots_txt(self, url: str, tenant: str) -> bytes | None:
         try:
@@ -229,7 +232,7 @@ class Fetcher:
             if re.fullmatch("http_4..", error.code):
                 return None
             raise
-        return page.body if page is not None else None
+        return page.body[: robots.MOST_BYTES] if page is not None else None  # the memory of more isn't counted
 
     async def _tried(
         self,
@@ -323,14 +326,13 @@ class Fetcher:
         )
 
     async def _body(self, url: str, response: httpx.Response, asking: _Asking) -> bytes:
-        """Return the decompressed body. The memory budget covers it as sent and decompressed. Raises Rejected."""
+        """Return the decompressed body. The memory budget covers all that is held of it. Raises Rejected."""
         most = self._limits.most_bytes
         codings = codings_of(response.headers.get("content-encoding", ""))
         length = response.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > most:
             raise _too_large(url, most)
-        roomy, crumbs = False, 0
-        sent = bytearray()
+        body, waiting, roomy, sent, crumbs = Body(codings, most), bytearray(), False, 0, 0
         async for part in response.aiter_raw():
             if len(part) >= _CRUMB_BYTES:
                 asking.patience.earn(len(part) / _BYTES_A_SECOND)
@@ -339,20 +341,25 @@ class Fetcher:
                 if crumbs % _CRUMBS_AT_ONCE == 0:
                     # One read may hold ten thousand of them, and would block the event loop for a second.
                     await asyncio.sleep(0)
-            if len(sent) + len(part) > most:
+            sent += len(part)
+            if sent > most:
                 raise _too_large(url, most)
-            sent += part
-            if not roomy and len(sent) > _FREE_BYTES:
-                await self._make_room(asking)
-                roomy = True
-        if codings and sent and not roomy:
-            await self._make_room(asking)
+            waiting += part
+            if len(waiting) > _FREE_BYTES:
+                async with asking.patience.paused():
+                    if not roomy:
+                        await self._make_room(asking, codings)
+                    roomy = True
+                    await asyncio.to_thread(body.write, waiting)
+                waiting.clear()
         async with asking.patience.paused():
-            return await asyncio.to_thread(decoded, sent, codings, most)
+            if codings and sent and not roomy:
+                await self._make_room(asking, codings)
+            return await asyncio.to_thread(body.end, waiting)
 
-    async def _make_room(self, asking: _Asking) -> None:
-        async with asking.patience.paused():
-            await asking.held.enter_async_context(asking.room.taken(self._limits.most_bytes, asking.tenant))
+    async def _make_room(self, asking: _Asking, codings: list[str]) -> None:
+        size = copies_of(codings) * self._limits.most_bytes
+        await asking.held.enter_async_context(asking.room.taken(size, asking.tenant))
 
     def _request(self, url: str, known: Validators | None) -> httpx.Request:
         headers = {"User-Agent": self._agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}

@@ -70,7 +70,7 @@ class Rules(msgspec.Struct, frozen=True):
 class Robots:
     """Fetches each host's robots.txt at most once an hour."""
 
-    get: Callable[[str, str], Awaitable[bytes | None]]  # fetches a tenant's file; None: 4xx
+    get: Callable[[str, str], Awaitable[bytes | None]]  # fetches a tenant's file, its first `MOST_BYTES`; None: 4xx
     turn_s: float  # longest wait for it
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class Robots:
 
 
 def _parsed(data: bytes) -> Protego:
-    text = data[:MOST_BYTES].decode("utf-8", "replace").removeprefix("\ufeff")
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = text.splitlines()
     groups = sum("agent" in line.lstrip()[:12].lower() for line in lines)
     if groups * len(lines) > _MOST_RULES:  # the parser stores a rule once for each agent of its group
