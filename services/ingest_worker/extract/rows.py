@@ -30,6 +30,7 @@ _ACROSS = 50  # columns that a merged cell may cover
 _HEADS = 3  # rows of a header, at most
 _COVERED = 20_000  # cells of a table that merged ones may cover: a small file could make a huge table
 _WHOLE = 1e15
+_LABEL = re.compile(r": \| (?![^|]*:(?: \||$))")  # before a value
 _LESS = re.compile(r"\A[^\d]*[-−(]|-\Z")
 _FRACTION = re.compile(r"(.*?)(?:[.,](\d{1,2})\D*)?", re.DOTALL)
 
@@ -58,7 +59,7 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
         preamble = begins and not names and is_preamble(block, following)
         header = find_header(block) if begins and not preamble else None
         if header is not None:
-            yield from (" | ".join(own(cells)) for cells in block[: header.at])
+            yield from map(_alone, block[: header.at])
             names = header.names
             yield " | ".join(filter(None, own(names) if header.rows == 1 else names))
             block = block[header.at + header.rows :]
@@ -78,12 +79,17 @@ def _labelled(rows: Iterable[list[str]]) -> Iterator[str]:
         last, sums = _sums(block if header is not None else [])
         for at, cells in enumerate(block):
             if not names or remark:
-                yield " | ".join(own(cells))
+                yield _alone(cells)
             elif second:
                 yield _row(cells[:second], names[:second], sums if at >= last else ())
                 yield _row(cells[second:], names[second:])
             else:  # hundreds of columns are a matrix, and their names would dominate the text
                 yield _row(cells, names if len(own(cells)) <= _COLUMNS else [], sums if at >= last else ())
+
+
+def _alone(cells: Sequence[str]) -> str:
+    """Return a row without names of columns; a name of its own that ends in a colon stands right before its value."""
+    return _LABEL.sub(": ", " | ".join(own(cells)))
 
 
 def _beside(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

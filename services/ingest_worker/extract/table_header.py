@@ -17,7 +17,11 @@ LOOK_AHEAD: Final = 200  # rows that decide about a header
 _CANDIDATES: Final = 10  # rows among which the header is looked for
 _LONGEST: Final = 60  # characters of a name of a column
 _FIGURE: Final = re.compile(r"(?=\D*+\d)[\d\s.,:/%$€£¥'+()-]++|#(?:N/A|[A-Z\d/_]{2,18}[!?])")  # or a formula's error
-_UNIT: Final = re.compile(r"\[[^\]]{1,12}\]|\([^)]{1,12}\)|[\[(]?[%°€$£][\])]?")
+_UNIT: Final = re.compile(
+    r"\[[^\]]{1,12}\]|\([^)]{1,12}\)|[\[(]?[%°€$£][\])]?"
+    r"|(?:(?:[kcdmµμnMGh]?(?:m[²³23]?|g|[lL]|Wh?|V|A|Pa|J|N|Hz|mol|bar|s|t|B)|min|h|°[CF]|K|Nm|ppm|dB)(?:/(?=\w)|$)){1,2}"
+)
+_MARKS: Final = frozenset("xX✓✔✗✘●•×")
 _ANSWER: Final = re.compile(r"[\[(] *+[xX]? *+[\])]")
 _DIGITS: Final = re.compile(r"\d++")
 _WORDS: Final = re.compile(r"[^\W\d_]++")
@@ -36,7 +40,7 @@ class Header(NamedTuple):
     """The header of a table: the names of its columns, and where it stands among the rows."""
 
     at: int  # number of rows above it
-    rows: int  # one to three
+    rows: int  # one to four
     names: list[str]  # '' for a column without a name
 
 
@@ -90,7 +94,19 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
     seen, marked = _seen_header(rows), _marked_header(rows)
     # A menu or the upper row of a header may be marked: the mark decides only against what is seen above it.
     below = seen is not None and (marked is None or seen.at + seen.rows >= marked.at + marked.rows)
-    return seen if below else marked
+    header = seen if below else marked
+    return header and _with_names_of_rows(header, rows)
+
+
+def _with_names_of_rows(header: Header, rows: Sequence[Sequence[str]]) -> Header:
+    """Return the header with the row below it if that has but the names which its first columns lack, as in a pivot."""
+    end = header.at + header.rows
+    below = rows[end]
+    count = len(own(below))
+    first, others = header.names[:count], header.names[count:]
+    if len(rows) <= end + 1 or count < 2 or not all(below[:count]) or any(first[:-1]) or not (others and all(others)):
+        return header
+    return Header(header.at, header.rows + 1, [*below[:count], *others])
 
 
 def _seen_header(rows: Sequence[Sequence[str]]) -> Header | None:
@@ -131,13 +147,14 @@ def _marked_header(rows: Sequence[Sequence[str]]) -> Header | None:
 
 def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Return whether the names differ from the values below them, more than they resemble them."""
-    corner = not names[0] and _is_complete(names[1:]) and all(row[0] for row in below)
-    filled = len(own(names)) + corner
+    figures = [cell for cell in names if is_figure(cell)]
+    blank = not names[0] and all(row[0] for row in below)
+    words = len(figures) < len(own(names)) or (blank and not any(is_figure(row[0]) for row in below))
+    counted = words and _counts(figures) and not _mostly_count(below, _shape(figures[0]))
+    filled = len(own(names)) + (blank and (counted or _is_complete(names[1:])))
     first = len(below[0]) if _is_complete(below[0]) else 0
     if len(below) > 2 and filled < 0.75 * max(first, median(len(own(row)) for row in below)):
         return False  # a line above the table
-    figures = [cell for cell in names if is_figure(cell)]
-    counted = len(figures) < len(own(names)) and _counts(figures) and not _mostly_count(below, _shape(figures[0]))
     if not counted and is_value(names[0]):
         return False  # a date or a number in the corner, as on a receipt
     columns = [
@@ -184,7 +201,9 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool, told: bool
         vote -= 1.0
     if len(values) >= 2 and share >= 0.75:
         vote += 0.5 if _shape(name) != shape else -0.25
-    if len(values) >= 6 and len(set(values)) <= len(values) / 2:  # few values, which come again and again
+        vote += 0.5 * (not _DIGITS.search(name) and all(map(_DIGITS.search, values)))  # codes
+    marked = len(values) >= 2 and _MARKS.issuperset(values)
+    if marked or (len(values) >= 6 and len(set(values)) <= len(values) / 2):  # few values, which come again and again
         vote += 1.0
     if not pair and (length := sum(map(len, values)) / len(values)) > 20 and length > 3 * len(name):
         vote += 1.0
@@ -213,17 +232,18 @@ def begins_with_data(rows: Sequence[Sequence[str]]) -> bool:
     corner = bool(some) and not some[0][0].strip() and any(row[0].strip() for row in some[1:])
     if corner or len(some) < 3 or len(own(some[0])) < 2 or find_header(some) is not None:
         return False
+    pairs = all(len(own(row)) == 2 for row in some)
     return all(
-        _is_alike(cell, [row[at] for row in some[1:] if at < len(row) and row[at]])
+        _is_alike(cell, [row[at] for row in some[1:] if at < len(row) and row[at]], any_shape=pairs)
         for at, cell in enumerate(some[0])
         if cell
     )
 
 
-def _is_alike(cell: str, values: Sequence[str]) -> bool:
+def _is_alike(cell: str, values: Sequence[str], *, any_shape: bool) -> bool:
     shape, share = _commonest(values) if values else ("", 0.0)
     once = cell in values or len(set(values)) == len(values)  # else the values are of a few kinds, and it is none
-    return once and shape == _shape(cell) and share >= 0.5 and not is_name(cell)
+    return once and (any_shape or (shape == _shape(cell) and share >= 0.5)) and not is_name(cell)
 
 
 def is_form(rows: Sequence[Sequence[str]]) -> bool:
@@ -378,6 +398,7 @@ def _of_two_rows(cells: Sequence[str], following: Sequence[str]) -> list[str] | 
     if (
         all(map(_UNIT.fullmatch, below))
         and not all(map(_ANSWER.fullmatch, below))
+        and any(len(unit) > 1 or not unit.isalpha() for unit in below)
         and (len(set(below)) > 1 or not following[0])
     ):
         return [" ".join(filter(None, both)) for both in zip(above, under, strict=True)]

@@ -95,5 +95,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet", "lxml"),
-    revision=9,
+    revision=10,
 )

@@ -172,7 +172,7 @@ FORMATS = tuple(
         extra="office",
     )
     for kind, media_type, suffixes, name, revision in (
-        ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 3),
+        ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 4),
         ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE, 3),
         ("ppt", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "PowerPoint Document", 1),
     )

@@ -523,5 +523,5 @@ FORMAT = Format(
     read=read,
     begins=b"PK",
     libraries=("lxml",),
-    revision=11,
+    revision=12,
 )

@@ -41,7 +41,8 @@ _UNSAID = re.compile(
     r"BEGIN|END|VERSION|PRODID|UID|DTSTAMP|CREATED|LAST-MODIFIED|SEQUENCE|TRANSP|CLASS|REV|SORT-STRING|CALSCALE|DTSTART"
     r"|DTEND|DURATION|DUE|X-ALT-DESC|X-AB(?:LABEL|ADR|UID|SHOWAS)|X-(?:APPLE|MOZ|MICROSOFT-CDO|MS-OLK|LIC|WR|EVOLUTION)-.*"
 )
-_STYLED = re.compile(r"<(style|title)\b[^<>]*+>[^<>]*+</\1>|<[^<>]*+>", re.IGNORECASE)
+_STYLED = re.compile(r"<(style|title)\b[^<>]*+>[^<>]*+</\1>|</?[A-Za-z!][^<>]*+>", re.IGNORECASE)
+_LISTED = re.compile(r",(?=\S)")
 _SAID = {"FN": "Name", "N": "Name", "RRULE": "Repeats", "EXDATE": "Except", "RDATE": "Also", "TEL": "Phone"} | {
     "RECURRENCE-ID": "Instead of",
     "ADR": "Address",
@@ -140,7 +141,7 @@ def _fields_of(entry: Sequence[_Property]) -> Iterator[tuple[str, str]]:
         says["When"] = [when]
     styled = first.get("X-ALT-DESC")
     if styled and "DESCRIPTION" not in first:
-        entry.append(_Property("DESCRIPTION", {}, unescape(_STYLED.sub(" ", styled.value))))
+        entry.append(styled._replace(name="DESCRIPTION"))
     for each in entry:
         if not (_UNSAID.fullmatch(each.name) or _is_file(each) or each is first.get("N")):
             says.setdefault(_said(each), []).append(_value(each))
@@ -194,6 +195,10 @@ def _value(each: _Property) -> str:
             return ", ".join(filter(None, _parted(each.value)))
         case name if name in _DATED:
             return "; ".join(_moment(value, each.about) for value in each.value.split(","))
+        case "CATEGORIES" | "NICKNAME" | "RESOURCES":
+            return _LISTED.sub(", ", each.value)
+        case "DESCRIPTION" if _STYLED.search(each.value):
+            return " ".join(unescape(_STYLED.sub(" ", each.value)).split())
         case _:
             return " ".join(re.sub(r"^(?:mailto|tel):", "", each.value, flags=re.IGNORECASE).split())
 
@@ -292,7 +297,7 @@ def _format(kind: str, types: set[str], suffixes: set[str], components: str) -> 
         sniff=lambda data: begins.match(data, 0, _HEAD) is not None and b"END:V" in data[-_TAIL:].upper(),
         read=read,
         libraries=("chardet",),
-        revision=5,
+        revision=6,
     )
 
 

@@ -64,6 +64,8 @@ def _printed(output: dict[str, Any]) -> Iterator[str]:
             return
     kind = next((kind for kind in _SHOWN if kind in results), None)
     text = _joined(results[kind] if kind else output.get("text"))
+    if text.startswith("<") and any(name.startswith("image/") for name in results):  # what Python calls the picture
+        return
     yield text.strip() if kind == "text/markdown" else fenced(text)
 
 
@@ -82,7 +84,7 @@ def _list(value: Any) -> list[Any]:
 
 FORMAT = Format(
     document_type="ipynb",
-    revision=5,
+    revision=6,
     media_types=frozenset({"application/x-ipynb+json"}),
     suffixes=frozenset({".ipynb"}),
     read=read,

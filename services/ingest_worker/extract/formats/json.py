@@ -11,7 +11,7 @@ from services.ingest_worker.extract.clean import cleaned, decoded, is_base64
 from services.ingest_worker.extract.format_types import Extraction, Format, Hints
 from services.ingest_worker.extract.html_markdown import part_text
 from services.ingest_worker.extract.rows import labelled
-from services.ingest_worker.extract.table_header import is_figure
+from services.ingest_worker.extract.table_header import LOOK_AHEAD, find_header, is_figure
 
 _LINE = 500  # characters; a longer line was written by a program, and is indented
 _GROWTH = 8  # times as long at most; deeply nested values would grow with the square of their length
@@ -88,6 +88,7 @@ def _paragraphs(value: Any) -> Iterator[str]:
             for each in value:
                 yield from record(each) if isinstance(each, dict) else [_shown(each)]
         return
+    value = _with_records(value)
     told = list(_told(value, 0)) if isinstance(value, dict) else []
     is_page = _is_page(value)
     if (told and 3 * sum(map(_size, told)) > 2 * _size(value)) or is_page:
@@ -97,6 +98,39 @@ def _paragraphs(value: Any) -> Iterator[str]:
             yield f"# {name}"
             for each in records:
                 yield from record(each)
+
+
+def _with_records(value: Any, depth: int = 0) -> Any:
+    """Return the value with objects for rows, whose names stand in a list beside them, or in the first one."""
+    if not isinstance(value, dict) or depth > _DEPTH:
+        return value
+    found = {name: _with_records(each, depth + 1) for name, each in value.items()}
+    for name, rows in value.items():
+        if not _is_grid(rows):
+            continue
+        beside = ((other, _column_names(each)) for other, each in value.items())
+        other, names = next((each for each in beside if len(each[1]) == len(rows[0])), (name, []))
+        if not names:
+            header = find_header([list(map(_shown, row)) for row in rows[:LOOK_AHEAD]])
+            names = header.names if header and header[:2] == (0, 1) else []
+        if len(set(names)) == len(rows[0]):
+            found.pop(other, None)
+            found[name] = [dict(zip(names, row, strict=True)) for row in rows[other == name :]]
+    return found
+
+
+def _is_grid(value: Any) -> bool:
+    rows = [row if isinstance(row, list) else [] for row in value] if isinstance(value, list) else []
+    nested = any(isinstance(each, list | dict) for row in rows for each in row)
+    return len(rows) > 1 and len(set(map(len, rows))) == 1 < len(rows[0]) and not nested
+
+
+def _column_names(value: Any) -> list[str]:
+    """Return the names that a list has, as texts or as objects that are called so; [] if it has others."""
+    listed = [each if isinstance(each, dict) else {"name": each} for each in (value if isinstance(value, list) else [])]
+    called = [next((each[name] for name in sorted(each.keys() & _CALLED)), None) for each in listed]
+    names = [name for name in called if isinstance(name, str)]
+    return names if len(names) == len(called) else []
 
 
 def _is_table(value: list[Any]) -> bool:
@@ -253,5 +287,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet",),
-    revision=9,
+    revision=10,
 )

@@ -192,5 +192,5 @@ FORMAT = Format(
     sniff=lambda data: holds(data, "spreadsheet"),
     read=read,
     libraries=("lxml", "python-calamine"),
-    revision=11,
+    revision=12,
 )

@@ -408,7 +408,7 @@ def _gather(element: "_Element", parts: list[str]) -> None:
 FORMATS = tuple(
     Format(
         document_type=document_type,
-        revision=10,
+        revision=11,
         media_types=frozenset({f"application/vnd.oasis.opendocument.{kind}"}),
         suffixes=frozenset(suffixes),
         sniff=partial(holds, kind=kind),

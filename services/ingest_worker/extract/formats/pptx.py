@@ -102,5 +102,5 @@ FORMAT = Format(
     read=read,
     begins=b"PK",
     libraries=("lxml",),
-    revision=10,
+    revision=11,
 )

@@ -479,7 +479,7 @@ def _paired(text: str) -> str:
 
 FORMAT = Format(
     document_type="rtf",
-    revision=8,
+    revision=9,
     media_types=frozenset({"application/rtf", "text/rtf"}),
     suffixes=frozenset({".rtf"}),
     sniff=lambda data: data[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_MARK),

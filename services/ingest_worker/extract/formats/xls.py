@@ -110,5 +110,5 @@ FORMAT = Format(
     ),
     read=read,
     libraries=("python-calamine",),
-    revision=7,
+    revision=8,
 )

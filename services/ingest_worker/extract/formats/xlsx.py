@@ -136,5 +136,5 @@ FORMAT = Format(
     read=read,
     begins=b"PK",
     libraries=("lxml", "python-calamine"),
-    revision=13,
+    revision=14,
 )

@@ -477,6 +477,8 @@ def _fields(element: "_Element", path: str = "") -> Iterator[str]:
         text = _value(_page(child) or child.text) or (tag(child) if tag(child) in ("true", "false") else "")
         if tag(child) == "key" and not name:
             name = text
+        elif len(child) == len(child.attrib) == 1 and tag(child[0]) == "value" and (text := _value(child[0].text)):
+            yield f"{path}{next(iter(child.attrib.values()))}: {text}"
         elif len(child) or not text:
             yield from _fields(child, f"{path}{name or tag(child)} ")
             name = ""
@@ -503,5 +505,5 @@ FORMAT = Format(
     sniff=lambda data: data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<?xml"),  # HTML is asked first
     read=read,
     libraries=("chardet", "lxml"),
-    revision=13,
+    revision=14,
 )

@@ -207,6 +207,8 @@ def test_a_description_in_html_alone_is_read() -> None:
     read = extract(event + b"END:VEVENT\nEND:VCALENDAR\n", Hints(filename="a.ics"))
 
     assert read.text == "Summary: Ebb; Description: Bring tea & rope"
+    described = _calendar("SUMMARY:Ebb", "DESCRIPTION:<b>Bring</b> tea &amp\\; rope<br>if 3 <4", "CATEGORIES:sea,a\\,b")
+    assert _text(described) == "Summary: Ebb; Description: Bring tea & rope if 3 <4; Categories: sea, a, b"
 
 
 def test_what_a_card_calls_a_number_or_address_stands_beside_it() -> None:

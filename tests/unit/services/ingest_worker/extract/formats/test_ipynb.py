@@ -13,6 +13,7 @@ def test_cells_come_in_order_with_what_their_code_printed() -> None:
     outputs = [
         {"output_type": "stream", "text": ["4.2\n", "5.1\n"]},
         {"output_type": "execute_result", "data": {"image/png": "iVBOR", "text/plain": ["high"]}},
+        {"output_type": "display_data", "data": {"image/png": "iVBOR", "text/plain": "<Figure size 6x4>"}},
         {"output_type": "display_data", "data": {"text/markdown": "**low**", "text/plain": "low"}},
         {"output_type": "error", "ename": "KeyError", "evalue": "'Hull'", "traceback": ["\x1b[31m…"]},
     ]

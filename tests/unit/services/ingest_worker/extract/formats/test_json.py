@@ -1,8 +1,11 @@
 import json
+from typing import Any
 
 import pytest
 
 from services.ingest_worker.extract import Hints, extract
+
+_SHIPS = [["Wren", 4], ["Great Skua", 6], ["Rook", 9]]
 
 
 def _text(data: str, filename: str = "a.json") -> str:
@@ -212,3 +215,24 @@ def test_pairs_of_one_name_stay_apart() -> None:
         "id: A; name: Berth; value: 4",
         "id: A; name: Berth; value: 5",
     ]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"columns": ["ship", "crew"], "index": [0, 1, 2], "data": _SHIPS},
+        {"columns": [{"name": "ship", "type": "text"}, {"name": "crew"}], "rows": _SHIPS},
+        {"data": {"cols": [{"name": "ship"}, {"name": "crew"}], "rows": _SHIPS}, "count": 2},
+        {"range": "A1:B4", "values": [["ship", "crew"], *_SHIPS]},
+    ],
+)
+def test_rows_of_values_have_the_names_that_stand_beside_or_above_them(table: dict[str, Any]) -> None:
+    assert _text(json.dumps(table)).endswith("ship: Wren; crew: 4\n\nship: Great Skua; crew: 6\n\nship: Rook; crew: 9")
+
+
+def test_points_of_a_line_are_no_table() -> None:
+    line = json.dumps(
+        {"type": "Line", "points": [[1, 2], [3, 4], [5, 6]], "names": ["one", "two", "three"], "ends": [["a", "b"]]}
+    )
+
+    assert "[1, 2]" in _text(line)

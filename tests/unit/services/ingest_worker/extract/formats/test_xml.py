@@ -432,7 +432,7 @@ def test_addresses_of_a_site_and_places_of_a_map_are_records() -> None:
     assert "loc: https://a.b/; lastmod: 2024-02-01" in _read(site).text
     data = '<Data name="Height"><value>12</value></Data><Data name="Beds"><value>4</value></Data>'
     place = f"<Placemark><name>Hut</name><ExtendedData>{data}</ExtendedData></Placemark>"
-    hut = "name: Hut; ExtendedData Data name: Height; ExtendedData Data value: 12; ExtendedData Data name: Beds"
+    hut = "name: Hut; ExtendedData Height: 12; ExtendedData Beds: 4"
     assert _read(f"<kml><Document>{place}{place}</Document></kml>").text.count(hut) == 2
 
 
