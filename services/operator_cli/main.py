@@ -83,6 +83,7 @@ GROUPS: Final[dict[str, dict[Callable[..., None] | typer.Typer, str]]] = {  # as
     },
 }
 _NO_HEADER: Final = "--no-header"
+_URL: Final = "--url"
 _NAMES: Final = {"open_page": "open", "evaluate": "eval"}  # of commands that Python's names would hide
 for group, commands in GROUPS.items():
     for command, example in commands.items():
@@ -115,8 +116,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a title that the terminal can't show must not stop a list
     given = [*(sys.argv[1:] if arguments is None else arguments)]
-    if _NO_HEADER in given:  # an option of all commands, so it may stand behind any of them
-        given = [_NO_HEADER, *(each for each in given if each != _NO_HEADER)]
+    while _URL in given[:-1]:
+        at = given.index(_URL)
+        given[at : at + 2] = [f"{_URL}={given[at + 1]}"]
+    # Options of all commands may stand behind any of them.
+    given.sort(key=lambda each: each != _NO_HEADER and not each.startswith(f"{_URL}="))
     try:
         app(given, prog_name="sluice")
     except ConfigurationError as error:

@@ -433,10 +433,16 @@ async def test_the_text_is_markdown_or_plain(client: httpx.AsyncClient) -> None:
     assert plain.headers["content-type"] == "text/plain; charset=utf-8"
 
 
-async def test_a_document_without_an_answering_version_has_no_text(client: httpx.AsyncClient) -> None:
-    id_ = await ingested(client)
-    await client.delete(f"/rag/documents/{id_}")
+@pytest.mark.parametrize("state", ["deleted", "failed"])
+async def test_a_document_without_an_answering_version_has_no_text(client: httpx.AsyncClient, state: str) -> None:
+    if state == "deleted":
+        id_ = await ingested(client)
+        await client.delete(f"/rag/documents/{id_}")
+    else:
+        reply = await client.post("/rag/ingest/upload", files={"file": ("broken.pdf", b"%PDF-1.7 nothing")})
+        id_ = reply.json()["details"]["documentId"]
 
+    assert (await client.get(f"/rag/documents/{id_}")).json()["state"] == state
     assert (await client.get(f"/rag/documents/{id_}/chunks")).json() == {"items": [], "nextCursor": None}
     problem(await client.get(f"/rag/documents/{id_}/text"), 404, "NO_TEXT")
 

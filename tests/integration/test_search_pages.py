@@ -177,7 +177,7 @@ async def test_a_follow_up_is_completed_and_explain_shows_it(client: httpx.Async
     chat = {"message": "And when does it come back?", "conversationHistory": history, "useRag": True, "ragTopK": 1}
     answered = (await client.post("/chat", json=chat)).json()
 
-    assert found["query"] == "harbour ferry leave And when does it come back?"
+    assert found["query"] == "harbour ferry leave. And when does it come back?"
     assert found["results"][0]["metadata"]["path"] == "ferry"
     assert [source["metadata"]["path"] for source in answered["ragSources"]] == ["ferry"]
 

@@ -54,7 +54,7 @@ def retrieval_of(tools: Sequence[Mapping[str, Any]], own: Retrieval) -> Retrieva
     [(number, given)] = asked
     tool = body_of(given, FileSearchTool, f"tools[{number}]")
     for id_ in tool.vector_store_ids:
-        check_store(id_)
+        check_store(id_, f"tools[{number}].vector_store_ids")
     field = f"tools[{number}].filters"
     where = filter_of(conditions_of(tool.filters, field) if tool.filters else None, field)
     least = tool.ranking_options.score_threshold if tool.ranking_options else None
@@ -165,10 +165,10 @@ def messages_of(given: Any) -> list[ChatMessage]:
     if isinstance(given, str):
         return [ChatMessage(role="user", content=given)]
     messages = []
-    for item in objects(given, "input"):
+    for number, item in enumerate(objects(given, "input")):
         match item.get("type", "message"):
             case "message":
-                messages.append(body_of(item, ChatMessage))
+                messages.append(body_of(item, ChatMessage, f"input[{number}]"))
             case "function_call":
                 function = {"name": item.get("name"), "arguments": item.get("arguments")}
                 # Of one turn, with its text and its other calls: servers want each turn's calls before any result.

@@ -110,10 +110,10 @@ def _conditions(given: Mapping[str, Any], field: str) -> Iterator[tuple[str, str
     yield given["key"], kind, given["value"]
 
 
-def check_store(id_: str) -> None:
-    """Raise a 404 if the id isn't the store's."""
+def check_store(id_: str, field: str = "vector_store_id") -> None:
+    """Raise a 404 that names the field if the id isn't the store's."""
     if id_ != ID:
-        raise Problem(404, f"there is no vector store {id_!r}; there is {ID!r}", details={"field": "vector_store_id"})
+        raise Problem(404, f"there is no vector store {id_!r}; there is {ID!r}", details={"field": field})
 
 
 @get("/v1/vector_stores", role="query")

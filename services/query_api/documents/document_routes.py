@@ -328,7 +328,7 @@ class PatchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def rag_document_patch(
     document_id: FromPath[str], data: JSONBody[PatchBody], request: ApiRequest
 ) -> Response[IngestReply]:
-    """Change the title, description, tags or metadata; the file is not read again, and only a new title is embedded.
+    """Change the title, description, tags or metadata without reading the file again; only a new title is embedded.
 
     Fields that the body leaves out keep their value; `metadata` is replaced as a whole. With a document's ETag as
     `If-Match`, the reply is 412 when another version has been accepted since.
@@ -379,7 +379,7 @@ async def rag_document_delete(document_id: FromPath[str], request: ApiRequest) -
 async def rag_document_chunks(
     document_id: FromPath[str], request: ApiRequest, limit: Limit = 100, cursor: Cursor = None
 ) -> ChunkPage:
-    """List the passages of the version that answers searches, in reading order."""
+    """List the passages of the version that answers searches, in reading order; none if no version does."""
     return await request.part(DocumentViews).chunks(request.user.tenant, document_id, limit=limit, cursor=cursor)
 
 

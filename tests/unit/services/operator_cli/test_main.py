@@ -155,6 +155,19 @@ def test_every_table_has_a_header_unless_nobody_wants_one(
     assert len(bare.out.splitlines()) == 1
 
 
+@pytest.mark.parametrize("behind", [["--url={}"], ["--url", "{}"]])
+def test_the_server_s_address_may_stand_behind_the_command(
+    sluice: Sluice, wire: Wire, monkeypatch: pytest.MonkeyPatch, behind: list[str]
+) -> None:
+    wire.answers("GET", "/rag/documents", {"items": [DOCUMENT], "nextCursor": None})
+    url = [each.format(wire.url) for each in behind]
+    monkeypatch.setenv("SLUICE_URL", "http://127.0.0.1:1")
+
+    ran = sluice("documents", "ls", *url, "--source", "s")
+
+    assert (ran.code, ran.out.splitlines()[1:]) == (0, ["d1\tcreated\t3\ts\ta.md\tready\t"])
+
+
 def test_a_table_of_nothing_says_so(sluice: Sluice, wire: Wire) -> None:
     wire.answers("GET", "/rag/documents", {"items": [], "nextCursor": None})
 

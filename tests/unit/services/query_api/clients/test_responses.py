@@ -6,7 +6,7 @@ import pytest
 
 from services.query_api.answer.answering import Answer, Retrieval
 from services.query_api.answer.citing import citations
-from services.query_api.clients.responses import RESULTS, call_item, file_citations, retrieval_of
+from services.query_api.clients.responses import RESULTS, call_item, file_citations, messages_of, retrieval_of
 from services.query_api.http.problems import Problem
 from services.query_api.search.filters import filter_of
 from shared.answers import Passage
@@ -81,6 +81,12 @@ def test_what_cannot_be_searched_is_refused_by_its_name(tools: list[Any], status
         retrieval_of(tools, Retrieval())
 
     assert refused.value.status == status
+    assert str(refused.value.details.get("field", "tools")).startswith("tools")
+
+
+def test_a_message_that_is_none_is_refused_by_its_place() -> None:
+    with pytest.raises(Problem, match=r"input\[1\]: role"):
+        messages_of([{"type": "reasoning"}, {"role": 5, "content": "When is high water?"}])
 
 
 def test_the_call_shows_its_results_only_where_they_are_included() -> None:
