@@ -56,7 +56,7 @@ _ONE_THREAD = {"TOKIO_WORKER_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _MOST_THREADS = 64  # the readers of all formats start 13 on a machine with 64 processors
 _UNLOCKED_PER_BYTE = 4  # pdfium writes a file anew
 _PICTURE = 20 << 20  # bytes of a page's picture
-_TRIES = 3  # for a document that takes too long
+_TRIES = 3  # for a document that takes too long by the wall clock
 _TRIES_ALONE = 2  # for a record that may have killed the worker
 _LONG = 1 << 20  # characters, which take a second or more to be chunked
 _CHUNKING_S_PER_BYTE = 10e-6  # Chinese text takes a sixth
@@ -74,8 +74,12 @@ class _TimeOut(Exception):  # noqa: N818 - says what happened to the document
     pass
 
 
-class _TooLarge(Exception):  # noqa: N818 - as above
-    pass
+class _OverLimit(Exception):  # noqa: N818 - as above
+    """It used more than it may have, and would again; `code` says of what."""
+
+    def __init__(self, sentence: str, code: str) -> None:
+        super().__init__(sentence)
+        self.code = code
 
 
 class _Died(Exception):  # noqa: N818 - as above
@@ -168,8 +172,8 @@ class ParserPool:
         If a file has waited for a process for `wait_s` seconds, it is given up. None: it waits as long as it takes.
 
         Raises:
-            Rejected: code `empty`, `unsupported`, `damaged`, `password` or `too_large`.
-            RetryLater: code `timeout`; the machine may have been too busy.
+            Rejected: code `empty`, `unsupported`, `damaged`, `password`, `too_large`, or `timeout` after its CPU time.
+            RetryLater: code `timeout` by the wall clock: the machine may have been too busy.
             Unavailable: no process can be started, none was free in time, or the pool is closed.
             RuntimeError: a bug in a reader, with its traceback.
         """
@@ -226,8 +230,8 @@ class ParserPool:
             raise Rejected(f"{hints.name} is damaged: it {end}", "damaged") from None
         except _TimeOut as end:
             raise RetryLater(f"{hints.name} {end} to read", "timeout", after_s=self.again_s, tries=_TRIES) from None
-        except _TooLarge as end:
-            raise Rejected(f"{hints.name} {end} to read", "too_large") from None
+        except _OverLimit as end:
+            raise Rejected(f"{hints.name} {end} to read", end.code) from None
 
     async def chunk(
         self, event: DocumentExtracted, text: str, generation: Generation, tokens: TokenCounter
@@ -271,7 +275,7 @@ class ParserPool:
             for _ in range(_TRIES_ALONE):
                 try:
                     return await self._in_turn(job, tenant, _always)
-                except (_Died, _TimeOut, _TooLarge) as ended:
+                except (_Died, _TimeOut, _OverLimit) as ended:
                     end = str(ended)
         sentence = f"{job.hints.name} was being processed when a worker died; alone, it {end}, twice"
         raise Rejected(sentence, "killed_the_worker")
@@ -331,7 +335,7 @@ class ParserPool:
             case ParserRefused(sentence, code):
                 raise Rejected(sentence, code)
             case ParserOutOfMemory():
-                raise _TooLarge(f"needs more than {child.memory_mb} MB of memory")
+                raise _OverLimit(f"needs more than {child.memory_mb} MB of memory", "too_large")
             case ParserFailed(trace):
                 bug = RuntimeError("a reader failed")
                 bug.add_note(trace)  # the log tells it, and no reply
@@ -389,7 +393,7 @@ class _Child:
         """Return the reply to a job. After `patience_s` of its time, `may_take_long` is called once.
 
         Raises:
-            _TimeOut, _TooLarge, _Died: the document exceeded a limit or killed the process.
+            _TimeOut, _OverLimit, _Died: the document exceeded a limit or killed the process.
             _Slow: `may_take_long` returned False.
             Unavailable: the process can't be started.
         """
@@ -403,17 +407,17 @@ class _Child:
             while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
                 usage = self._usage()
                 if usage.resident > self._allowed:
-                    raise _TooLarge(f"needs more than {self.memory_mb} MB of memory")
+                    raise _OverLimit(f"needs more than {self.memory_mb} MB of memory", "too_large")
                 if usage.threads > _MOST_THREADS:
                     raise _Died(f"started {usage.threads} threads")
-                passed, cpu_s = time.monotonic() - began, None
+                passed, limit_s, cpu_s = time.monotonic() - began, self._limit_s, None
                 if usage.cpu_s is not None and worked is not None:
                     cpu_s = usage.cpu_s - worked
+                    if cpu_s > limit_s:
+                        raise _OverLimit(f"took longer than {limit_s:g} s of CPU time", "timeout")
                 used = passed if cpu_s is None else limits.used(cpu_s, passed, self.wall_factor)
-                if used > self._limit_s:
-                    of_cpu = cpu_s is not None and cpu_s > self._limit_s
-                    limit_s = self._limit_s * (1 if of_cpu or cpu_s is None else self.wall_factor)
-                    raise _TimeOut(f"took longer than {limit_s:g} s{' of CPU time' if of_cpu else ''}")
+                if used > limit_s:
+                    raise _TimeOut(f"took longer than {limit_s * (1 if cpu_s is None else self.wall_factor):g} s")
                 if used > patience_s and not asked:
                     asked = True
                     if not await may_take_long():
