@@ -213,8 +213,11 @@ async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # `BrowserGuard` does it
     )
     # A manager per request, so that nothing must be started and stopped with the application.
-    async with manager.run():
-        await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
+    try:
+        async with manager.run():
+            await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
+    except ExceptionGroup as group:  # what `receive` raised, within the manager's tasks
+        raise group.exceptions[0] from None
 
 
 async def _list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:

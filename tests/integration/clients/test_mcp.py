@@ -125,6 +125,14 @@ async def test_who_may_not_ask_is_told_by_http(quoting: Site) -> None:
     assert listening.headers["allow"] == "POST"
 
 
+async def test_a_limit_that_is_met_while_the_body_is_read_is_told_by_its_status(quoting: Site) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b'{"jsonrpc": "2.0", "method": "'
+        yield b"x" * 65_536
+
+    problem(await quoting.http.post("/mcp", content=pieces(), headers={"Content-Type": "application/json"}), 413)
+
+
 async def test_without_the_extra_the_server_says_how_to_add_it(quoting: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)  # how Python marks what can't be imported
 
