@@ -1,6 +1,8 @@
 """What adapters of model servers share, whatever the protocol: the client, and the classes of failures."""
 
+import asyncio
 import re
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -59,15 +61,25 @@ class BadAnswer(Unavailable):
         self.perhaps_the_text = perhaps_the_text and status in _PERHAPS_THE_TEXT
 
 
+_PIECE: Final = 4096  # bytes of an answer that are read in one step; a hundred lines of a stream
+_SPENT_S: Final = 0.001  # on an answer, after which others have their turn
+_LONGEST_S: Final = 0.05  # that counts of it: others may have had a turn, or the reader waited
+
+
 class _Bounded(httpx.AsyncByteStream):
-    """The body of an answer, unpacked, which raises ValueError beyond `MOST_ANSWER`. 500 kB of gzip may be 500 MB."""
+    """The body of an answer, unpacked, which raises ValueError beyond `MOST_ANSWER`. 500 kB of gzip may be 500 MB.
+
+    What comes faster than it is worth reading leaves half of the time to others.
+    """
+
+    _until = 0.0  # monotonic; until when the answers that come too fast rest, one after the other
 
     def __init__(self, sent: httpx.AsyncByteStream, *, packed: bool) -> None:
         self._sent = sent
         self._unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if packed else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = MOST_ANSWER
+        left, spent_s = MOST_ANSWER, 0.0
         async for part in self._sent:
             rest = part
             while rest:
@@ -75,7 +87,14 @@ class _Bounded(httpx.AsyncByteStream):
                 left -= len(shown)
                 if left < 0:
                     raise ValueError(f"it has more than {MOST_ANSWER >> 20} MB")
-                yield shown
+                for start in range(0, len(shown), _PIECE):
+                    began = time.monotonic()
+                    yield shown[start : start + _PIECE]
+                    spent_s += (now := time.monotonic()) - began
+                    if spent_s > _SPENT_S:
+                        _Bounded._until = max(_Bounded._until, now) + 2 * min(spent_s, _LONGEST_S)
+                        await asyncio.sleep(_Bounded._until - now)  # for others, who have as much time
+                        spent_s = 0.0
 
     def _unpacked(self, data: bytes) -> tuple[bytes, bytes]:
         """Return what the data says, at most a MB of it, and what is left of the data."""

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -127,32 +127,27 @@ class OpenAiServer:
         """
         self._rest()
         server = self.address.server
-        with transport_named(server):
-            request = self._client.build_request("POST", f"{self.address.url}{path}", json=body)
-            async with asyncio.timeout(self._timeout_s):
-                response = await self._client.send(request, stream=True)
-        try:
+        async with AsyncExitStack() as held:
             with transport_named(server):
                 async with asyncio.timeout(self._timeout_s):
+                    asked = self._client.stream("POST", f"{self.address.url}{path}", json=body)
+                    response = await held.enter_async_context(asked)
                     await self._refuse(response)
-            async with aclosing(_lines(response)) as lines:
+            async with aclosing(_data(response)) as parts:
                 while True:
                     with transport_named(server):
                         async with asyncio.timeout(self._timeout_s):
-                            line = await anext(lines, None)
-                        if line is None:
-                            raise Unavailable(f"{server} ended its stream before the end of the answer")
-                        name, _, data = line.partition(b":")
-                        if name != b"data":  # a keep-alive comment, an event's name, or the blank line after an event
-                            continue
-                        if data.strip() == b"[DONE]":
+                            part = await anext(parts, None)
+                    if part is None:
+                        raise Unavailable(f"{server} ended its stream before the end of the answer")
+                    for data in part:
+                        if data == b"[DONE]":
                             return
-                        if error := msgspec.json.decode(data, type=_Refusal).error:
-                            raise Unavailable(f"{server} answered: {short(_reason(error))}")
-                        decoded = msgspec.json.decode(data, type=event)
-                    yield decoded
-        finally:
-            await response.aclose()
+                        with transport_named(server):
+                            if error := msgspec.json.decode(data, type=_Refusal).error:
+                                raise Unavailable(f"{server} answered: {short(_reason(error))}")
+                            decoded = msgspec.json.decode(data, type=event)
+                        yield decoded
 
     async def close(self) -> None:
         """Close the connections."""
@@ -182,14 +177,16 @@ def _reason(error: Any) -> str:
     return str(error.get("message") or error) if isinstance(error, dict) else str(error or "")
 
 
-async def _lines(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a body. httpx's own method also splits at U+2028 and U+0085, which occur in answers."""
+async def _data(response: httpx.Response) -> AsyncGenerator[list[bytes], None]:
+    """Yield the data of the events that came together; none of a comment. Events have a line each.
+
+    httpx's own method also splits at U+2028 and U+0085, which occur in answers.
+    """
     rest = bytearray()  # joined anew with each part, a line of 32 MB would hold the event loop for ten seconds
-    async for data in response.aiter_bytes():
-        *lines, last = data.split(b"\n")
-        for line in lines:
-            yield bytes(rest + line)
-            rest.clear()
-        rest += last
-    if rest:
-        yield bytes(rest)
+    async for part in response.aiter_bytes():
+        rest += part
+        if b"\n" in part:
+            *lines, last = rest.split(b"\n")
+            rest = last
+            yield [bytes(line[5:].strip()) for line in lines if line.startswith(b"data:")]
+    yield [bytes(rest[5:].strip())] if rest.startswith(b"data:") else []

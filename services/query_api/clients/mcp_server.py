@@ -131,14 +131,8 @@ async def search(request: ApiRequest, asked: SearchArguments) -> AgentResults:
     results: dict[str, AgentResult] = {}
     for hit in found.hits:
         id_ = hit.metadata["documentId"]
-        if id_ not in results:
-            results[id_] = AgentResult(
-                id=id_,
-                title=hit.metadata.get("title") or hit.metadata["path"],
-                url=links.page(hit.metadata),
-                text=hit.shown,
-                score=hit.score,
-            )
+        title, url = hit.metadata.get("title") or hit.metadata["path"], links.page(hit.metadata)
+        results.setdefault(id_, AgentResult(id=id_, title=title, url=url, text=hit.shown, score=hit.score))
     return AgentResults(results=list(results.values()))
 
 
@@ -150,7 +144,6 @@ async def fetch(request: ApiRequest, asked: FetchArguments) -> AgentDocument:
     end = asked.offset + LONGEST_TEXT
     if asked.offset > len(text):
         raise invalid("offset", f"is {asked.offset}; the text has {len(text)} characters")
-    more = {"nextOffset": end} if end < len(text) else {}
     metadata = {
         "source": view.source,
         "path": view.path,
@@ -158,13 +151,14 @@ async def fetch(request: ApiRequest, asked: FetchArguments) -> AgentDocument:
         "format": text_format,
         "updatedAt": view.updated_at,
         "characters": len(text),
+        **({"nextOffset": end} if end < len(text) else {}),
     }
     return AgentDocument(
         id=asked.id,
         title=view.title or view.path,
         text=text[asked.offset : end],
         url=links_of(request).page({"documentId": asked.id, "url": view.url}),
-        metadata={**metadata, **more},
+        metadata=metadata,
     )
 
 

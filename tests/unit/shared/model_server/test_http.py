@@ -1,11 +1,18 @@
+import asyncio
 import gzip
 import json
+import time
+from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
+from shared.answers import Conversation, Turn
+from shared.answers.ollama import OllamaAnswers
+from shared.answers.openai import OpenAiAnswers
 from shared.embedder.ollama import OllamaModel
 from shared.embedder.openai import OpenAiModel
 from shared.errors import Unavailable
@@ -139,6 +146,46 @@ async def test_an_answer_without_end_is_left(kind: str, *, packed: bool) -> None
             await ask()
 
         assert server.sent < 3 * MOST_ANSWER
+
+
+@pytest.mark.parametrize("kind", ["openai", "ollama"])
+async def test_others_have_their_turn_within_an_answer_that_comes_at_once(kind: str) -> None:
+    lines = 4_000
+    event = (
+        b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
+        if kind == "openai"
+        else b'{"message":{"role":"assistant","content":"x"}}\n'
+    )
+
+    class Hasty(LoopbackServer):
+        async def answer(self, path: str, body: dict[str, Any], connection: Connection) -> bool:
+            await connection.send(200, event * lines)
+            return True
+
+    async with running(Hasty()) as server:
+        answers: OpenAiAnswers | OllamaAnswers = (
+            OpenAiAnswers(OpenAiAddress(f"{server.url}/v1", "m"), SecretStr(""))
+            if kind == "openai"
+            else OllamaAnswers(ollama_address("X", f"ollama://{server.host}/m"))
+        )
+        turns, seen = list[int](), 0
+
+        async def others() -> None:
+            while True:
+                turns.append(seen)
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(others())
+        with suppress(Unavailable):  # the stream has no end of its protocol's
+            async for _ in answers.stream(Conversation(turns=(Turn(role="user", content="?"),))):
+                seen += 1
+                busy_until = time.thread_time() + 20e-6
+                while time.thread_time() < busy_until:
+                    pass
+        beside.cancel()
+
+    assert seen > lines
+    assert max(after - before for before, after in pairwise(turns)) <= 400  # events that hold up the others
 
 
 async def test_a_packed_answer_is_read() -> None:
