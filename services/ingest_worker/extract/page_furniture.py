@@ -60,8 +60,8 @@ def without_furniture(
     """Return the pages without the lines that run over several of them, and those lines.
 
     A line that also stands in the middle of pages stays, and one of a table, and a title above the pages of a table.
-    Of fewer than four pages, only numbers of pages go, words beside them, a browser's time of printing, and lines
-    between the parts of a sentence that goes on; of fewer than six, no sums.
+    Of fewer than four pages, only numbers of pages go, words beside them, also in the last line of three, a browser's
+    time of printing, and lines between the parts of a sentence that goes on; of fewer than six, no sums.
     `headings` are the `letters` of the lines that stay, by page; `sections` those of titles that pages of books show.
     A page of which half would go stays, as a form does.
     """
@@ -166,8 +166,9 @@ def without_line_numbers(page: str) -> str:
         if last and each and int(each[1]) == int(last[1]) + 1:
             continue
         rests = [found[2] for found in numbered[start:at] if found]
-        goes_on = 3 * sum(rest[:1].islower() for rest in rests) >= len(rests)
-        if len(rests) >= 10 and goes_on and len("".join(rests)) >= _PROSE * len(rests):
+        filled = list(filter(None, rests))  # a sheet may have more numbers than lines
+        goes_on = 3 * sum(rest[:1].islower() for rest in filled) >= len(filled)
+        if len(filled) >= 10 and goes_on and len("".join(filled)) >= _PROSE * len(filled):
             lines[start:at] = rests
         start = at
     return "\n".join(lines)
@@ -190,8 +191,10 @@ def _numbering(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Pl
     for key, places in shared.items():
         before = key.partition(NUMBER)[0].split()
         named = bool(before) and before[-1].isalpha() and numbers_pages(before[-1])
+        below = chain.from_iterable(pages[page][at + 1 :] for page, at, _ in places)
+        more = len(pages) > 2 and (numbers_pages(key) or (key.endswith(NUMBER) and not "".join(below).strip()))
         if key in printed or (
-            NUMBER in key and (named or 2 * NUMBER in key or (numbers_pages(key) and (key != NUMBER or len(pages) > 2)))
+            NUMBER in key and (named or more or 2 * NUMBER in key or (numbers_pages(key) and key != NUMBER))
         ):
             numbers.update((place.page, place.line) for place in places)
             yield key
@@ -205,7 +208,8 @@ def _tearing(pages: Sequence[Sequence[str]], shared: Mapping[str, Sequence[_Plac
     data = {key for key in shared if _SUM.fullmatch(key)}
     keys = {(place.page, place.line): key for key, places in shared.items() if key not in data for place in places}
     for page, (above, below) in enumerate(pairwise(pages)):
-        ends = [at for at, line in enumerate(above) if line.strip() and (page, at) not in keys]
+        texts = ((at, line) for at, line in enumerate(above) if not line.startswith(FOOTNOTE))
+        ends = [at for at, line in texts if line.strip() and (page, at) not in keys]
         begins = [at for at, line in enumerate(below) if line.strip() and (page + 1, at) not in keys]
         last = above[ends[-1]].rstrip() if ends else ""
         if begins and len(last) >= _PROSE and _goes_on(last, below[begins[0]].lstrip()):
@@ -230,10 +234,11 @@ def _keyed(pages: Sequence[Sequence[str]]) -> Iterator[_Place]:
     )
     often = (offset for offset, count in offsets.items() if count >= _least(len(pages)))
     counted = sorted(often, key=lambda offset: (-offsets[offset], abs(offset - 1)))[:2]  # most count from 1
+    of_all = re.compile(rf" ?(?:/|[^\W\d]{{1,3}}) ?{len(pages)}")
     for page, lines in enumerate(edges):
         for at, line in lines.items():
             numbers = {page + offset for offset in counted}
-            yield _Place(page, at, _key(line, numbers, f"/{len(pages)}") if counted else line)
+            yield _Place(page, at, _key(line, numbers, of_all) if counted else line)
 
 
 def _arabic(line: str) -> str:
@@ -247,14 +252,14 @@ def _arabic(line: str) -> str:
     return f"{_ROMAN[first]} {behind}" if first in _ROMAN else " ".join(words)
 
 
-def _key(line: str, numbers: set[int], of_all: str) -> str:
+def _key(line: str, numbers: set[int], of_all: re.Pattern[str]) -> str:
     """Return the line with `NUMBER` for a page's: beside a word for pages, or at an end of three words or more.
 
-    Before `of_all`, which goes, too, it stands twice.
+    Before `of_all`, as `/9` and ` of 9`, which goes, too, it stands twice.
     """
     for number in _NUMBER.finditer(line):
         sides = line[: number.start()], line[number.end() :]
-        if int(number[0]) in numbers and sides[1] == of_all:
+        if int(number[0]) in numbers and of_all.fullmatch(sides[1]):
             return sides[0] + 2 * NUMBER
         before, after = ([] if _DASHES.issuperset(side) else side.split() for side in sides)
         apart = not (before and after) and (len(before) + len(after) > 2 or numbers_pages(line))

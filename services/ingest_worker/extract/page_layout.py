@@ -17,7 +17,15 @@ from typing import Final, NamedTuple, TypeVar
 
 from services.ingest_worker.extract.clean import one_line, unwrapped
 from services.ingest_worker.extract.rows import REPEATED, named_rows, row_label
-from services.ingest_worker.extract.table_header import Covered, begins_with_data, find_header, is_figure, is_value, own
+from services.ingest_worker.extract.table_header import (
+    Covered,
+    begins_with_data,
+    find_header,
+    is_figure,
+    is_form_of_pairs,
+    is_value,
+    own,
+)
 
 TABLE: Final = "\1"  # a control character, which cleaning removes
 INITIAL: Final = 1.8  # times the height of the letters beside it: two lines
@@ -244,14 +252,22 @@ def _pieces(words: Sequence[Word]) -> list[_Piece]:
     found: list[_Piece] = []
     for row in _with_scripts(_lines(words)):
         run = [row[0]]
+        first = _behind_dots(row)
         for word in row[1:]:
             size = min(word.bottom - word.top, run[-1].bottom - run[-1].top)
-            if word.left - run[-1].right > _apart(run, word) * size:
+            if word is first or word.left - run[-1].right > _apart(run, word) * size:
                 found.append(_piece(run))
                 run = []
             run.append(word)
         found.append(_piece(run))
     return found
+
+
+def _behind_dots(row: Sequence[Word]) -> Word | None:
+    """Return the first of several figures behind dots that lead to them; a page's number, in contents, is alone."""
+    at = max((at for at, word in enumerate(row, 1) if word.text.endswith(".")), default=len(row))
+    led = sum(is_figure(word.text) for word in row[at:]) > 1 and _LEADER.search(_joined(word.text for word in row[:at]))
+    return row[at] if led else None
 
 
 def _with_scripts(lines: Sequence[list[Word]]) -> Iterator[list[Word]]:
@@ -308,8 +324,9 @@ def _lines(boxes: Iterable[_Boxed]) -> list[list[_Boxed]]:
         middle, height = (each.top + each.bottom) / 2, each.bottom - each.top
         for line in reversed(found[-3:]):
             first = line[0]
-            if abs(middle - (first.top + first.bottom) / 2) < 0.4 * min(first.bottom - first.top, height):
-                line.append(each)
+            size = first.bottom - first.top
+            if abs(middle - (first.top + first.bottom) / 2) < 0.4 * min(size, height):
+                line.insert(0 if size < _SCRIPT * height else len(line), each)  # an exponent measures no line
                 break
         else:
             found.append([each])
@@ -873,7 +890,7 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
     cut = sum(len({id(word) in placed for word in piece.words}) > 1 for piece in pieces)
     if len(rows) < 2 or len(columns) < 2 or 2 * cut > len(rows):  # boxes around words of lines are no table
         return None, pieces
-    texts = {cell: _unwrapped(piece.text for piece in _pieces(words)) for cell, words in inside.items()}
+    texts = {cell: _text_of_cell(_pieces(words)) for cell, words in inside.items()}
     shown: set[int] = set()
     table = [_row([cells[row][column] for column in columns], texts, shown) for row in rows]
     styles: list[object] = []
@@ -888,6 +905,15 @@ def _ruled(page: Page, box: _Box, pieces: list[_Piece]) -> tuple[_Table | None, 
         styles[0] = "header"
     sides = tuple(pairwise([*(xs[column] for column in columns), xs[-1]]))
     return _Table(ys[rows[0]], sides, table, styles, True, xs[0], xs[-1], ys[-1]), outside
+
+
+def _text_of_cell(pieces: Sequence[_Piece]) -> str:
+    """Return the text of a cell; a label in smaller letters, above its value as in forms, has a colon."""
+    height = _SCRIPT * max(_height(piece.words[0]) for piece in pieces)
+    label, value = _divide(pieces, lambda piece: _height(piece.words[0]) < height)
+    if not label or label[-1].bottom > value[0].top + _NEAR:
+        return _unwrapped(piece.text for piece in pieces)
+    return ": ".join(_unwrapped(piece.text for piece in part).rstrip(":") for part in (label, value))
 
 
 def _row(cells: Iterable[int], texts: Mapping[int, str], shown: set[int]) -> list[str]:
@@ -908,7 +934,7 @@ def _cuts(words: Sequence[Word], xs: Sequence[float], ys: Sequence[float]) -> li
     ordered = sorted(words, key=lambda word: word.top)
     at = 0
     for top, bottom in pairwise(ys):
-        groups: list[tuple[float, float, set[int]]] = []  # top, bottom and columns
+        groups: list[tuple[float, float, float, set[int]]] = []  # top, bottom, height of letters and columns
         while at < len(ordered) and ordered[at].top < bottom:
             word = ordered[at]
             at += 1
@@ -916,14 +942,15 @@ def _cuts(words: Sequence[Word], xs: Sequence[float], ys: Sequence[float]) -> li
             if word.top < top - _NEAR:
                 continue
             if groups and word.top - groups[-1][1] < 0.6 * (word.bottom - word.top):
-                first, last, columns = groups[-1]
-                groups[-1] = (first, max(last, word.bottom), columns | {column})
+                first, last, height, columns = groups[-1]
+                groups[-1] = (first, max(last, word.bottom), max(height, _height(word)), columns | {column})
             else:
-                groups.append((word.top, word.bottom, {column}))
+                groups.append((word.top, word.bottom, _height(word), {column}))
         found += [
             (above[1] + below[0]) / 2
             for above, below in pairwise(groups)
-            if min(len(above[2]), len(below[2])) > max(1, len(xs) // 3)
+            if min(len(above[3]), len(below[3])) > max(1, len(xs) // 3)
+            if above[2] > _SCRIPT * below[2]  # else the labels of boxes, above their values
         ]
     return found
 
@@ -1085,7 +1112,8 @@ def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
                 start, gaps, rows = at, [], []
         elif len(line) > 1 and rows:
             gap, height = line[0].top - rows[-1][0].bottom, line[0].bottom - line[0].top
-            near = median_low(gaps) if gaps else _gap_below(lines, at)
+            below = lines[at + 1][0].top - line[0].bottom if at + 1 < len(lines) else math.inf
+            near = median_low(gaps) if gaps else below
             wider = gap > max(1.5 * near, 0.5 * height)
             more = max(map(len, rows)) < len(line)
             if gaps:
@@ -1101,11 +1129,6 @@ def _divided(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
     yield lines[start:]
 
 
-def _gap_below(lines: Sequence[_Line], at: int) -> float:
-    """Return the space between a line and the next one."""
-    return lines[at + 1][0].top - lines[at][0].bottom if at + 1 < len(lines) else math.inf
-
-
 def _block_end(lines: Sequence[_Line], start: int) -> int:
     """Return where the lines end that may be a table: those of several pieces, with single lines between them."""
     end = start + 1
@@ -1114,7 +1137,7 @@ def _block_end(lines: Sequence[_Line], start: int) -> int:
         line, above = lines[at], lines[at - 1]
         height = line[0].bottom - line[0].top
         gap, size = line[0].top - above[0].bottom, above[0].bottom - above[0].top
-        titled = len(line) == 2 and _NUMBERED.fullmatch(line[0].text) and height > _TITLE * size
+        titled = height > _TITLE * size and (len(line) == 1 or (len(line) == 2 and _NUMBERED.fullmatch(line[0].text)))
         if gap > 2.5 * height or (titled and gap > height / 2):
             break
         alone = 0 if len(line) > 1 else alone + 1
@@ -1137,11 +1160,10 @@ def _begins_with_header(lines: Sequence[_Line]) -> bool:
 
 
 def _share_columns(above: _Line, below: _Line) -> bool:
-    """Return whether a piece behind the first of one line begins, ends or is centred as one of the other does."""
+    """Return whether a piece behind the first one of the line below begins, ends or is centred as one of the other."""
     return any(
         min(abs(one.left - other.left), abs(one.right - other.right), abs(_middle(one) - _middle(other))) < _NEAR / 2
-        for one in above[1:]
-        for other in below[1:]
+        for one, other in product(above, below[1:])
     )
 
 
@@ -1151,7 +1173,9 @@ def _middle(piece: _Piece) -> float:
 
 def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
     """Return the table that the lines make, None if they don't."""
-    over = list(_over_columns(lines[0], lines[1:]))
+    over: list[_Line] = []
+    while found := next(_over_columns(lines[len(over)], lines[len(over) + 1 :]), None):
+        over.append(found)
     columns = _with_names(lines[len(over) :], _columns(line for line in lines[len(over) :] if len(line) > 1))
     lines = [*over, *lines[len(over) :]]
     if not 1 < len(columns) <= _MOST_COLUMNS or _is_spaced_prose(lines, columns):
@@ -1174,27 +1198,29 @@ def _open(page: Page, lines: Sequence[_Line]) -> _Table | None:
         styles.append((page.style(line[-1].words[0].at), line[0].top < rule))
     if not _is_table(rows, wrapped=apart):
         return None
+    for row in rows:
+        row[:] = [cell.rstrip(" .") if _LEADER.search(cell) else cell for cell in row]
     return _Table(lines[0][0].top, tuple((left, right) for left, right in columns), rows, styles)
 
 
 def _over_columns(first: _Line, below: Sequence[_Line]) -> Iterator[_Line]:
-    """Yield the first line if each of its pieces is centred over equally many columns; the pieces reach over these.
+    """Yield the first line if each of its pieces is centred over two columns or more; the pieces reach over these.
 
-    A piece alone reaches over those around it whose middle is nearest to its own.
+    A piece alone reaches over those around it whose middle is nearest to its own, but not if it stands over one.
     """
     columns = _columns(line for line in below if len(line) > 1)[1:]
-    many = len(columns) // len(first)
-    met = [at for at, (left, right) in enumerate(columns) if left < first[0].right and first[0].left < right]
-    if len(first) == 1 and len(met) > 1:
-        ends = product(range(met[0] + 1), range(met[-1], len(columns)))
-        boxes = [(columns[start][0], columns[end][1]) for start, end in ends]
-        left, right = min(boxes, key=lambda box: abs(_middle(first[0]) - sum(box) / 2))
-        yield [first[0]._replace(left=left, right=right)]
-    if len(first) < 2 or many < 2 or many * len(first) < len(columns):
-        return
-    boxes = [(columns[at][0], columns[at + many - 1][1]) for at in range(0, len(columns), many)]
-    if all(abs(_middle(piece) - sum(box) / 2) < _SAME for piece, box in zip(first, boxes, strict=True)):
-        yield [piece._replace(left=left, right=right) for piece, (left, right) in zip(first, boxes, strict=True)]
+    found: list[_Piece] = []
+    for piece in first:
+        met = [at for at, (left, right) in enumerate(columns) if left < piece.right and piece.left < right]
+        runs = ((columns[at][0], right) for at in range(len(columns)) for _, right in columns[at + 1 :])
+        around = [run for run in runs if not met or (run[0] <= columns[met[0]][0] and columns[met[-1]][1] <= run[1])]
+        apart = [round(abs(_middle(piece) - sum(run) / 2)) for run in around]
+        if not around or (len(met) < 2 if len(first) == 1 else min(apart) >= _SAME):
+            return
+        left, right = around[apart.index(min(apart))]  # the widest of those
+        found.append(piece._replace(left=left, right=right))
+        columns = [column for column in columns if column[0] > right]
+    yield found
 
 
 def _is_spaced_prose(lines: Iterable[_Line], columns: Sequence[Sequence[float]]) -> bool:
@@ -1281,7 +1307,8 @@ def _is_table(rows: Sequence[Sequence[str]], *, wrapped: bool) -> bool:
     values = [cell for row in data for cell in row[1:]]
     if len(data) < 2 or 2 * len(data) < len(rows):
         return False
-    if any(_LEADER.search(cell) for row in data for cell in row):  # a table of contents
+    led = [len(row) - at for row in data for at, cell in enumerate(row, 1) if _LEADER.search(cell)]
+    if 2 * led.count(1) > len(led):  # a table of contents
         return False
     if _is_form(rows):
         return False
@@ -1336,7 +1363,8 @@ def _continues(row: Sequence[str], cells: Sequence[str]) -> bool:
 def _written(table: _Table, before: Columns | None) -> tuple[list[str], Columns | None]:
     """Return the paragraphs of a table, and its columns; `before` are those of the table that it may go on with."""
     rows = table.rows
-    if _is_form(rows):
+    labelled = [_NAMED_VALUE.search(cell) is not None for cell in own(rows[0])]
+    if _is_form(rows) or is_form_of_pairs(rows) or (len(labelled) > 1 and all(labelled)):
         return [f"{TABLE}{each}\n" for each in named_rows(rows, [""] * len(table.sides))], None
     known = _continued(before, table) if before is not None else None
     at, count = _header(table, guess=known is None)
@@ -1384,7 +1412,6 @@ def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
     body = Counter(styles[at + 1 :])
     most = max(body.values(), default=0)
     count = 0
-    looked = False
     for row, style in zip(rows[at : min(at + _HEADER_ROWS, len(rows) - 1)], styles[at:], strict=False):
         names = own(row)[1:] if row[0] else own(row)
         below = [own(each)[1:] for each in rows[at + count + 1 :]]
@@ -1392,11 +1419,10 @@ def _header(table: _Table, *, guess: bool) -> tuple[int, int]:
         looks = style is not None and 0 < most >= 2 * body[style]  # else rows below it are written so, too
         lacks = 3 * figures >= sum(map(len, below)) > 0 and not any(map(is_value, names))
         numbered = looks and not count and _are_numbers(names, below)
-        # Below a row that is set apart, one that isn't may have units or the last words of names.
-        words = looked and not looks and row[0] and not all(row)
+        # Below a row of the header, one that looks otherwise may have units or the last words of names.
+        words = count and style != styles[at + count - 1] and row[0] and (rows[at + count - 1][0] or not all(row))
         if not names or not (looks or lacks) or words or (any(map(is_value, names)) and not numbered):
             break
-        looked = looks
         count += 1
     found = None if count else find_header(rows)
     if found is not None and max(map(len, found.names)) <= REPEATED:

@@ -273,7 +273,7 @@ def _is_list_of_properties(rows: Sequence[Sequence[str]]) -> bool:
     if sum(len(pair) == 2 for pair in pairs) > 2:  # an amount may have its currency beside it
         pairs = [pair[:2] if len(pair) == 3 and is_figure(pair[1]) and pair[2].isupper() else pair for pair in pairs]
     if not pairs or any(len(pair) != 2 for pair in pairs):
-        return _is_form_of_pairs(rows)
+        return is_form_of_pairs(rows)
     if all(_is_label(name) and not _is_label(value) for name, value in pairs):
         return True
     names, values = sum(is_name(name) for name, _ in pairs), [value for _, value in pairs[1:]]
@@ -294,7 +294,7 @@ def _has_form_beside(rows: Sequence[Sequence[str]]) -> bool:
     return len(beside) > 1 and all(len(cells) == 2 and (is_name(cells[0]) or _is_label(cells[0])) for cells in beside)
 
 
-def _is_form_of_pairs(rows: Sequence[Sequence[str]]) -> bool:
+def is_form_of_pairs(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the rows have several names, each with its value beside it, in the same columns."""
     places = [[at for at, cell in enumerate(cells) if cell] for cells in rows]
     widest = max(places, key=len)

@@ -849,15 +849,16 @@ def _footnotes(page: OpenPage, text: str) -> tuple[dict[int, str], dict[int, str
     """
     before: dict[int, str] = {}
     behind: dict[int, str] = {}
-    usual = median_low([_height(page, at) for at in range(0, len(text), len(text) // _SAMPLED + 1)] or [0.0])
+    boxes = [_box(page, at) for at in range(0, len(text), len(text) // _SAMPLED + 1)]
+    usual = median_low([box.top - box.bottom for box in boxes] or [0.0])
+    middle = median_low([box.bottom for box in boxes] or [0.0])  # below are notes, above are authors' addresses
     for number in islice(_NOTE.finditer(text), _MOST_MARKS):
         start, first = number.span(1)[0], number.start(2)
-        size = _height(page, first)
-        if size > _NOTE_SIZE * usual or _height(page, start) > _SMALLER * size:
+        size, bottom = _height(page, first), _box(page, first).bottom
+        if bottom > middle or size > _NOTE_SIZE * usual or _height(page, start) > _SMALLER * size:
             continue
         before[start] = f"{FOOTNOTE}^"
         behind |= {first: " "} if first == number.end(1) else {}
-        bottom = _box(page, first).bottom
         for line in islice(LINE.finditer(text, number.end()), 1, None):
             box = _box(page, line.start())
             if not 0 < bottom - box.bottom < _LEADING * size or abs(box.top - box.bottom - size) > size / 20:
@@ -1133,5 +1134,5 @@ FORMAT = Format(
     read=read,
     nests=True,
     libraries=("pypdf", "pypdfium2", "rapidocr"),
-    revision=19,
+    revision=20,
 )

@@ -4,6 +4,7 @@ import pytest
 
 from services.ingest_worker.extract.markdown_writer import NUMBER
 from services.ingest_worker.extract.page_furniture import (
+    FOOTNOTE,
     letters,
     with_whole_sentences,
     without_furniture,
@@ -35,6 +36,12 @@ def test_running_lines_and_page_numbers_are_told() -> None:
         ("", "Page {0} of {1}", 2, 1),
         ("", "- Seite {0} -", 2, 1),
         ("", "{0} / {1}", 3, 1),
+        ("", "Skerrow Ltd, deed 4471 {0} / {1}", 2, 1),
+        ("", "Blatt {0} von {1}", 2, 1),
+        ("", "Sheet {0} of {1}", 5, 1),
+        ("", "Skerrow Ltd | Board of 12 May {0}", 3, 1),
+        ("Skerrow Ltd | Board of 12 May {0}", "", 3, 0),
+        ("", "Skerrow Ltd | Board of 12 May {0}", 2, 0),
         ("", "– {0} –", 3, 1),
         ("", "[{0}]", 3, 1),
         ("", "https://skerrow.example/boats {0}/{1}", 2, 1),
@@ -95,6 +102,12 @@ def test_of_a_few_pages_only_their_numbers_and_words_beside_them_go(
         ("It lies at the quay of Skerrow, is mended, and on.", "The pier is oak.", "Skerrow Ltd", False),
         ("It lies at the quay of Skerrow, is mended, and on", "the pier is oak.", "Total: 9", False),
         ("two ropes", "oil", "Skerrow Ltd", False),
+        (
+            f"It lies at the quay of Skerrow, is mended, and on\n{FOOTNOTE}^1 Since May.",
+            "the pier.",
+            "Skerrow Ltd",
+            True,
+        ),
     ],
 )
 def test_lines_within_a_sentence_that_goes_on_on_the_next_page_are_no_part_of_it(
@@ -227,6 +240,13 @@ def test_the_numbers_of_a_drafts_lines_go(line: Callable[[int, str], str], gone:
     assert without_line_numbers(page) == ("\n".join(lines) if gone else page)
 
 
+def test_the_numbers_below_the_last_line_of_a_draft_go() -> None:
+    lines = [f"It is {_NO[0]}'s, and he is the", *_DRAFT.strip("\n").split("\n"), *[""] * 12]
+    page = "\n".join(f"{at} {text}".strip() for at, text in enumerate(lines, 1))
+
+    assert without_line_numbers(page) == "\n".join(lines)
+
+
 def test_a_page_alone_has_no_running_lines() -> None:
     assert without_furniture(["It is of wood.\nPage 1 of 1"], {})[0] == ["It is of wood.\nPage 1 of 1"]
 
@@ -238,7 +258,7 @@ def test_numbers_that_every_page_has_do_not_hide_those_of_the_pages() -> None:
 
     _, furniture = without_furniture(pages, {})
 
-    assert furniture.feet == [f"Report 17/2026, page {NUMBER} of 4"]
+    assert furniture.feet == [f"Report 17/2026, page {2 * NUMBER}"]
 
 
 def test_lines_of_odd_and_of_even_pages_are_told() -> None:

@@ -462,7 +462,7 @@ Services                                 19,604        62,886       58,941
     [
         "Piers . . . . . . .    2\nBoats . . . . . . .    7\nMasts . . . . . . .    9",
         "Rooms       In the north  In the south\n• Of law    • Of pay      • Of t\n• Of sea    • Of war      • Of i",
-        "Dish         Note          Price\nSoup ......  with a roll   8.50\nFish ......  fried in oil  9.00",
+        "1.1   Piers ........  2\n1.2   Boats ........  7\n1.3   Masts ........  9",
         "Limits       of the data\nof samples   and of polls\nReport       of Skerrow    130",
     ],
 )
@@ -1490,4 +1490,122 @@ def test_a_text_beside_a_name_is_not_repeated_in_the_rows_below() -> None:
         "Cod; 4.5",
         "Sole; 12",
         "Eel; 7.5",
+    ]
+
+
+@pytest.mark.parametrize("leader", ["......", ". . . ."])
+def test_dots_between_names_and_figures_are_no_part_of_them(leader: str) -> None:
+    page = f"""
+                              2024       2023
+Oil {leader:<25} 1,204      1,150
+Paint {leader:<23} 880        912
+"""
+
+    assert _rows(text_of(_page(page))[0])[1:] == ["Oil; 2024: 1,204; 2023: 1,150", "Paint; 2024: 880; 2023: 912"]
+
+
+def test_names_of_two_rows_are_those_of_the_columns_that_they_are_centred_over() -> None:
+    page = """
+              Three Months Ended             Nine Months Ended
+                September 30,                  September 30,
+           2024      2023      Change     2024      2023      Change
+Oil        1,204     1,150     54         3,511     3,390     121
+Paint      880       912       32         2,640     2,701     61
+"""
+
+    rows = _rows(text_of(_page(page))[0])
+
+    assert rows[1].startswith(
+        "Oil; Three Months Ended September 30, 2024: 1,204; Three Months Ended September 30, 2023"
+    )
+    assert rows[2].endswith("2,701; Nine Months Ended September 30, Change: 61")
+
+
+def test_names_centred_over_two_and_three_columns_are_those_of_all() -> None:
+    page = """
+                Spring                   Autumn
+Gauge      Linear    Kernel    Linear    Kernel    Joint
+Aveiro     8.1       6.4       9.9       7.2       5.8
+Viana      9.4       7.0       10.2      7.7       6.6
+"""
+
+    assert _rows(text_of(_page(page))[0])[0] == (
+        "Gauge | Spring Linear | Spring Kernel | Autumn Linear | Autumn Kernel | Autumn Joint"
+    )
+
+
+@pytest.mark.parametrize(("larger", "columns"), [(4, "Feature | Basic | Plus"), (0, None)])
+def test_a_title_in_larger_letters_ends_a_table(larger: float, columns: str | None) -> None:
+    page = _page(
+        "Club       P     W     Pts\nAuk        22    15    49\nTern       22    13    44\n\n"
+        "Plans\nFeature         Basic    Plus\nBoats           1        3\nBerths          2        4"
+    )
+    words = [word._replace(top=word.top - larger) if word.text == "Plans" else word for word in page.words]
+
+    rows = _rows(text_of(page._replace(words=words))[0])
+
+    assert (columns in rows) is (columns is not None)
+
+
+def test_a_row_of_groups_below_the_names_is_no_part_of_them() -> None:
+    page = """
+Code     Piece    Price      Code     Piece    Price
+Bolts                        Hooks
+B-104    Short    0.34       H-300    Forged   6.80
+B-105    Long     0.41       H-301    Bent     9.15
+"""
+
+    page_ = _page(page, [Edge(_HIGH - 1.0, 0, 60 * _WIDE)])
+    looks = {0: "bold", 1: "slanted"}
+
+    assert _rows(text_of(page_._replace(style=looks.get))[0])[0] == "Code | Piece | Price | Code | Piece | Price"
+
+
+def test_a_last_row_whose_label_is_over_several_lines_stays_in_its_table() -> None:
+    """As a bank's sheet ends."""
+    rows = [
+        (0, "Date    Details               Out         In       Balance"),
+        *(
+            line
+            for at in range(1, 9)
+            for line in (
+                (30 * at, f"0{at} Sep  Cash withdrawal"),
+                (30 * at + 12, f"        MACHINE {at}77{at:14}0.00{1000 + at:21}.25"),
+            )
+        ),
+        (270, "30 Sep  Credit interest                   2.41     1231.66"),
+    ]
+    words = [
+        Word(word[0], _WIDE * word.start(), top, _WIDE * word.end(), top + _HIGH - 2, top)
+        for top, line in rows
+        for word in re.finditer(r"\S+(?: Sep)?", line)
+    ]
+
+    assert _rows(text_of(Page(words))[0])[-1] == ("Date: 30 Sep; Details: Credit interest; In: 2.41; Balance: 1231.66")
+
+
+def test_names_beside_their_values_in_pairs_are_no_header() -> None:
+    page = """
+Employee       J. Okonkwo       Tax code      1257L
+Payroll no.    00412            NI number     QQ 12 34
+Pay date       28/02/2025       Department    Yard
+"""
+
+    assert _rows(text_of(_page(page))[0])[1] == "Payroll no.; 00412; NI number; QQ 12 34"
+
+
+def test_a_label_in_smaller_letters_in_the_box_of_its_value_names_it() -> None:
+    """As in forms of tax offices."""
+    across, upright = _grid((0, 20, 40), (0, 3, 6))
+    page = _page(
+        "Wages               Tax withheld\n48,210.55           5,113.20\n\n"
+        "Tips                Pension\n1,204.00            2,989.05",
+        across,
+        upright,
+    )
+    words = [word._replace(bottom=word.bottom - 4) if word.at in (0, 3) else word for word in page.words]
+
+    assert _rows(text_of(page._replace(words=words))[0]) == [
+        "Wages: 48,210.55; Tax withheld: 5,113.20",
+        "Tips: 1,204.00; Pension: 2,989.05",
     ]

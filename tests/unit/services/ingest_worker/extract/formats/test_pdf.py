@@ -160,12 +160,12 @@ def test_lines_of_a_script_without_blanks_are_joined_where_they_are_as_long_as_o
     ]
 
 
-def _with_note(*notes: str, size: int = 7) -> bytes:
+def _with_note(*notes: str, size: int = 7, at: int = 600) -> bytes:
     """Return a page in two columns: below the left one is a note, and the sentence goes on in the right one."""
-    left = "".join(f"1 0 0 1 72 {740 - 14 * at} Tm (The tide turns twice a day, and the) Tj " for at in range(8))
-    right = "".join(f"1 0 0 1 320 {740 - 14 * at} Tm (ferry leaves with it, at six and noon.) Tj " for at in range(8))
-    mark = f"/F1 5 Tf 1 0 0 1 72 600 Tm 4 Ts (1) Tj 0 Ts /F1 {size} Tf ({notes[0]}) Tj "
-    mark += "".join(f"1 0 0 1 72 {600 - 9 * at} Tm ({line}) Tj " for at, line in enumerate(notes[1:], 1))
+    left = "".join(f"1 0 0 1 72 {740 - 14 * row} Tm (The tide turns twice a day, and the) Tj " for row in range(8))
+    right = "".join(f"1 0 0 1 320 {740 - 14 * row} Tm (ferry leaves with it, at six and noon.) Tj " for row in range(8))
+    mark = f"/F1 5 Tf 1 0 0 1 72 {at} Tm 4 Ts (1) Tj 0 Ts /F1 {size} Tf ({notes[0]}) Tj "
+    mark += "".join(f"1 0 0 1 72 {at - 9 * row} Tm ({line}) Tj " for row, line in enumerate(notes[1:], 1))
     return a_drawn_pdf([], lines=f"BT /F1 10 Tf {left} {mark} /F1 10 Tf {right} ET")
 
 
@@ -174,6 +174,10 @@ def test_a_note_at_the_foot_of_a_column_is_at_the_end_of_the_page() -> None:
 
     assert lines[7:9] == ["The tide turns twice a day, and the", "ferry leaves with it, at six and noon."]
     assert lines[-2:] == ["^1 Of the year before,", "as the keeper says."]
+
+
+def test_the_marked_address_of_an_author_is_no_note() -> None:
+    assert not _read(_with_note("University of Porto", at=760)).text.endswith("University of Porto")
 
 
 def test_a_verse_in_letters_as_high_as_others_is_no_note() -> None:
