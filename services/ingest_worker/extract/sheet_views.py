@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import unescape
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from zipfile import ZipFile
 
 from services.ingest_worker.extract.archive import ADDRESS, addresses, part, related, root_of
@@ -43,7 +43,6 @@ ERRORS = {
 _LINKING = re.compile(r"(?:<[^<>]{1,1020}+>|of:=)HYPERLINK\(\"([^\"\s]{1,2000}+)\"\s?[,;)]")
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _COLUMNS = 16_384
-_Value = TypeVar("_Value")
 _COLUMNS_RECORD, _FILTER_RECORD, _ERRORS = 60, 161, (3, 11)  # kinds of records in a binary sheet ([MS-XLSB] 2.3.2)
 
 
@@ -57,6 +56,9 @@ class SheetView(NamedTuple):
     beside: Mapping[int, Mapping[int, str]] = MappingProxyType({})  # addresses and errors by row and column
     merged: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()  # first and last cells, where the library has none
     heads: frozenset[int] = frozenset()  # rows that the file marks as the names of columns
+    # Where the cells stood before they were moved together, at which the view names them; empty if they weren't.
+    rows: Mapping[int, int] = MappingProxyType({})
+    columns: Mapping[int, int] = MappingProxyType({})
 
 
 def number_formats(archive: ZipFile, book: str, hints: Hints) -> dict[int, NumberFormat]:
@@ -142,25 +144,8 @@ def _tables(archive: ZipFile, path: str, hints: Hints) -> Iterator[tuple[str, bo
 
 def moved(view: SheetView, ranks: Ranks) -> SheetView:
     """Return the view of a sheet whose cells have other places now."""
-    rows, columns = ({before - 1: now - 1 for before, now in each.items()} for each in ranks)
-    return SheetView(
-        formats=_moved_values(view.formats, rows, columns),
-        hidden_rows=frozenset(rows[row] for row in view.hidden_rows if row in rows),
-        hidden_columns=frozenset(columns[column] for column in view.hidden_columns if column in columns),
-        formulas=view.formulas,
-        beside=_moved_values(view.beside, rows, columns),
-        heads=frozenset(rows[row] for row in view.heads if row in rows),
-    )
-
-
-def _moved_values(
-    values: Mapping[int, Mapping[int, _Value]], rows: Mapping[int, int], columns: Mapping[int, int]
-) -> dict[int, dict[int, _Value]]:
-    return {
-        rows[row]: {columns[at]: value for at, value in some.items() if at in columns}
-        for row, some in values.items()
-        if row in rows
-    }
+    rows, columns = ({now - 1: before - 1 for before, now in each.items()} for each in ranks)
+    return view._replace(rows=rows, columns=columns)
 
 
 def binary_view(sheet: bytes) -> SheetView:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
+from typing import TypeVar
 
 from services.ingest_worker.extract.archive import Properties
 from services.ingest_worker.extract.clean import cleaned
@@ -19,6 +20,8 @@ from services.ingest_worker.extract.table_header import Covered, Figure, Name
 from shared.contracts import Note
 from shared.errors import Rejected
 
+LeftOut = defaultdict[str, set[int]]  # the hidden rows and columns with values in them, as `row` and `column`
+_Value = TypeVar("_Value")
 _DURATION = re.compile(r"PT(\d{1,9})H(\d\d?)M(\d\d?)(?:\.\d*)?S")
 
 
@@ -53,7 +56,7 @@ def read_as(
                 notes.append(Note(code="macro", place=name, message=f"the sheet {name} of macros was left out"))
                 continue
             beside, view = drawn.get(name, ""), views.get(name, SheetView())
-            left_out = LeftOut()
+            left_out = LeftOut(set)
             try:
                 sheet = book.get_sheet_by_name(name)
                 merged = view._replace(merged=sheet.merged_cell_ranges or view.merged)
@@ -64,7 +67,7 @@ def read_as(
                 rows = ""
                 unread = Note(code="damaged", place=name, message=f"the sheet {name} could not be read")
                 notes += [] if beside else [unread]
-            notes += left_out.notes(name, view.formulas)
+            notes += left_out_notes(name, left_out, view.formulas)
             if rows or beside:
                 texts.append(as_part(name, cleaned("\n\n".join(filter(None, [rows, beside])))))
     except calamine.PasswordError:
@@ -78,23 +81,16 @@ def read_as(
     )
 
 
-class LeftOut:
-    """The hidden rows and columns with values in them."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.columns: set[int] = set()
-
-    def notes(self, name: str, formulas: int) -> Iterator[Note]:
-        """Yield what the reader of the sheet doesn't get, with `formulas` that have no value."""
-        counts = [(self.rows, "row"), (len(self.columns), "column")]
-        if parts := [f"{count} hidden {what}{'s' if count > 1 else ''}" for count, what in counts if count]:
-            verb = "was" if sum(count for count, _ in counts) == 1 else "were"
-            yield Note(code="hidden", place=name, message=f"{' and '.join(parts)} of the sheet {name} {verb} left out")
-        if formulas:
-            which = f"{formulas} formula{'s' if formulas > 1 else ''} of the sheet {name}"
-            message = f"{which} without a stored value: open the file in a spreadsheet program and save it"
-            yield Note(code="formula", place=name, message=message)
+def left_out_notes(name: str, left_out: LeftOut, formulas: int = 0) -> Iterator[Note]:
+    """Yield what the reader of the sheet doesn't get, with `formulas` that have no value."""
+    counts = [(len(left_out[what]), what) for what in ("row", "column")]
+    if parts := [f"{count} hidden {what}{'s' if count > 1 else ''}" for count, what in counts if count]:
+        verb = "was" if sum(count for count, _ in counts) == 1 else "were"
+        yield Note(code="hidden", place=name, message=f"{' and '.join(parts)} of the sheet {name} {verb} left out")
+    if formulas:
+        which = f"{formulas} formula{'s' if formulas > 1 else ''} of the sheet {name}"
+        message = f"{which} without a stored value: open the file in a spreadsheet program and save it"
+        yield Note(code="formula", place=name, message=message)
 
 
 def shown_rows(
@@ -102,15 +98,22 @@ def shown_rows(
 ) -> Iterator[list[str]]:
     """Yield the rows, blank or of one width, without what is hidden; `left` columns are before theirs."""
     hidden = view.hidden_columns
-    filled = enumerate(_filled(rows, view, left))
+    filled = _placed(_filled(rows, view, left), view.rows)
     for at, cells in ((at, _names(cells) if at in view.heads else cells) for at, cells in filled):
         if at in view.hidden_rows:
-            left_out.rows += any(cells)
+            left_out["row"].update([at] * any(cells))
         elif hidden:
-            left_out.columns.update(column for column, cell in enumerate(cells, left) if cell and column in hidden)
-            yield [cell for column, cell in enumerate(cells, left) if column not in hidden]
+            placed = list(_placed(cells, view.columns, left))
+            left_out["column"].update(column for column, cell in placed if cell and column in hidden)
+            yield [cell for column, cell in placed if column not in hidden]
         else:
             yield cells
+
+
+def _placed(values: Iterable[_Value], former: Mapping[int, int], first: int = 0) -> Iterable[tuple[int, _Value]]:
+    """Return rows, or the cells of one, with the places that they had before the cells were moved together."""
+    now = enumerate(values, first)
+    return ((former.get(at, -1), value) for at, value in now) if former else now
 
 
 def _filled(rows: Iterable[Sequence[object]], view: SheetView, left: int) -> Iterator[list[str]]:
@@ -120,8 +123,8 @@ def _filled(rows: Iterable[Sequence[object]], view: SheetView, left: int) -> Ite
         if (first, begin) != (last, end) and begin >= left:
             merged[first].append((last, begin - left, end - left))
     down: dict[int, tuple[int, str]] = {}  # column -> last covered row, and the value
-    for at, row in enumerate(rows):
-        cells = _cells(row, view, at, left)
+    for at, (former, row) in enumerate(_placed(rows, view.rows)):
+        cells = _cells(row, view, former, left)
         own = sum(map(bool, cells))
         for last, begin, end in _apart(merged.get(at, ())):
             value = cells[begin] if begin < len(cells) else ""
@@ -155,11 +158,11 @@ def _cells(row: Sequence[object], view: SheetView, at: int, left: int) -> list[s
     formats, beside = view.formats.get(at, {}), view.beside.get(at, {})
     cells = [
         Figure(formats[column].shown(value)) if isinstance(value, float) and column in formats else shown(value)
-        for column, value in enumerate(row, left)
+        for column, value in _placed(row, view.columns, left)
     ]
-    for column, text in beside.items():
-        if 0 <= (at := column - left) < len(cells) and text not in cells[at]:
-            cells[at] = f"[{cells[at]}]({text})" if cells[at] else text
+    for place, (column, cell) in enumerate(_placed(tuple(cells), view.columns, left) if beside else ()):
+        if (text := beside.get(column, "")) not in cell:
+            cells[place] = f"[{cell}]({text})" if cell else text
     return cells
 
 

@@ -100,13 +100,12 @@ def find_header(rows: Sequence[Sequence[str]]) -> Header | None:
 
 def _with_names_of_rows(header: Header, rows: Sequence[Sequence[str]]) -> Header:
     """Return the header with the row below it if that has but the names which its first columns lack, as in a pivot."""
-    end = header.at + header.rows
-    below = rows[end]
+    at, deep, names = header
+    below, *others = rows[at + deep :]
     count = len(own(below))
-    first, others = header.names[:count], header.names[count:]
-    if len(rows) <= end + 1 or count < 2 or not all(below[:count]) or any(first[:-1]) or not (others and all(others)):
-        return header
-    return Header(header.at, header.rows + 1, [*below[:count], *others])
+    lacking = 1 < count < len(names) and not any(names[: count - 1]) and all(names[count:])
+    found = Header(at, deep + 1, [*below[:count], *names[count:]])
+    return found if lacking and others and all(below[:count]) else header
 
 
 def _seen_header(rows: Sequence[Sequence[str]]) -> Header | None:

@@ -160,9 +160,8 @@ class _Document:
             for kind, notes in ((kind, root(name)) for kind, name in _NOTES.items())
         }
         settings = root("settings")
-        self._shown = {"default", "first"} if settings is None else {"default", "first", "even"}
-        if settings is not None and not _is_on(settings.find("{*}evenAndOddHeaders")):
-            self._shown.remove("even")
+        even = settings is not None and _is_on(settings.find("{*}evenAndOddHeaders"))
+        self._shown = {"default", "first", *(["even"] if even else [])}
 
     def frames(self, body: "_Element", kind: str) -> Iterator[str]:
         """Yield the headers or footers that are shown on at least one page."""

@@ -135,11 +135,7 @@ def _column_names(value: Any) -> list[str]:
 
 def _is_table(value: list[Any]) -> bool:
     """Return whether the value is a list of at least three rows with equal numbers of values, not of numbers alone."""
-    rows = [row if isinstance(row, list) else [] for row in value]
-    cells = [cell for row in rows for cell in row]
-    if len(rows) < 3 or len(rows[0]) < 2 or len(set(map(len, rows))) > 1:
-        return False
-    return not any(isinstance(cell, list | dict) for cell in cells) and not all(map(is_figure, map(_shown, cells)))
+    return len(value) > 2 and _is_grid(value) and not all(map(is_figure, map(_shown, chain.from_iterable(value))))
 
 
 def _is_mixed(value: list[Any]) -> bool:

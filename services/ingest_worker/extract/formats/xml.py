@@ -29,7 +29,7 @@ from services.ingest_worker.extract.safe_xml import (
     words,
 )
 from services.ingest_worker.extract.sheet_views import SheetView
-from services.ingest_worker.extract.sheets import LeftOut, shown_rows
+from services.ingest_worker.extract.sheets import LeftOut, left_out_notes, shown_rows
 from shared.contracts import Note
 from shared.errors import Rejected
 
@@ -145,9 +145,9 @@ def _workbook(root: "_Element") -> Extraction:
         if (sheet.findtext("{*}WorksheetOptions/{*}Visible") or "").startswith("SheetHidden"):
             notes.append(Note(code="hidden", place=name, message=f"the hidden sheet {name} was left out"))
             continue
-        left_out = LeftOut()
+        left_out = LeftOut(set)
         rows = labelled(shown_rows(*_grid(sheet), left_out))
-        notes += left_out.notes(name, 0)
+        notes += left_out_notes(name, left_out)
         texts += [as_part(name, rows)] if rows else []
     says = {name: root.findtext(f"{{*}}DocumentProperties/{{*}}{name.title()}") for name in ("title", "author")}
     text = cleaned("\n\n".join(texts))
