@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from io import BytesIO
 from typing import Final, NamedTuple
 
 import httpx
@@ -13,7 +14,7 @@ import msgspec
 import structlog
 
 from services.ingest_worker.fetch import robots
-from services.ingest_worker.fetch.body import Body, codings_of, copies_of
+from services.ingest_worker.fetch.body import codings_of, decoded
 from services.ingest_worker.fetch.guard import Guard
 from services.ingest_worker.fetch.hosts import Busy, Hosts
 from services.ingest_worker.fetch.robots import Robots
@@ -147,6 +148,7 @@ class Fetcher:
         # for another page; otherwise the two could deadlock.
         self._pages = MemoryBudget(2 * limits.most_bytes)
         self._files = MemoryBudget(2 * limits.most_bytes)
+        self._unpacked = MemoryBudget(limits.most_bytes)  # of what is held as it was sent, too, for that moment
         contact = f" (+{limits.contact})" if limits.contact else ""
         self._agent = f"{robots.PRODUCT}/{VERSION}{contact}"
 
@@ -332,7 +334,7 @@ class Fetcher:
         length = response.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > most:
             raise _too_large(url, most)
-        body, waiting, roomy, sent, crumbs = Body(codings, most), bytearray(), False, 0, 0
+        body, roomy, crumbs = BytesIO(), False, 0
         async for part in response.aiter_raw():
             if len(part) >= _CRUMB_BYTES:
                 asking.patience.earn(len(part) / _BYTES_A_SECOND)
@@ -341,25 +343,22 @@ class Fetcher:
                 if crumbs % _CRUMBS_AT_ONCE == 0:
                     # One read may hold ten thousand of them, and would block the event loop for a second.
                     await asyncio.sleep(0)
-            sent += len(part)
-            if sent > most:
+            if body.tell() + len(part) > most:
                 raise _too_large(url, most)
-            waiting += part
-            if len(waiting) > _FREE_BYTES:
-                async with asking.patience.paused():
-                    if not roomy:
-                        await self._make_room(asking, codings)
-                    roomy = True
-                    await asyncio.to_thread(body.write, waiting)
-                waiting.clear()
-        async with asking.patience.paused():
-            if codings and sent and not roomy:
-                await self._make_room(asking, codings)
-            return await asyncio.to_thread(body.end, waiting)
+            body.write(part)
+            if not roomy and body.tell() > _FREE_BYTES:
+                await self._make_room(asking)
+                roomy = True
+        if not codings or not body.tell():
+            return body.getvalue()  # without a copy
+        if not roomy:
+            await self._make_room(asking)
+        async with asking.patience.paused(), self._unpacked.taken(most, asking.tenant):
+            return await asyncio.to_thread(decoded, body, codings, most)
 
-    async def _make_room(self, asking: _Asking, codings: list[str]) -> None:
-        size = copies_of(codings) * self._limits.most_bytes
-        await asking.held.enter_async_context(asking.room.taken(size, asking.tenant))
+    async def _make_room(self, asking: _Asking) -> None:
+        async with asking.patience.paused():
+            await asking.held.enter_async_context(asking.room.taken(self._limits.most_bytes, asking.tenant))
 
     def _request(self, url: str, known: Validators | None) -> httpx.Request:
         headers = {"User-Agent": self._agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
