@@ -58,7 +58,7 @@ _BUG = "the server failed at this; its log has the details"  # what was raised m
 _A_DAY_MS = 24 * 3600 * 1000
 _ASIDE_MS = 300_000  # a record that waits for longer holds up the commit; a parser's input at fault does for 600 s
 _WAITING_PER_PLACE = 4  # records that wait, in the memory of one that is handled; if started, 15 kB each
-_LEFT_PER_PLACE = 256  # records that wait for others of their chain without value and headers; 0.5 kB each
+_LEFT_PER_PLACE = 256  # records that wait for others of their chain without value and headers: 22 MB of a partition
 _AHEAD = 100  # offsets that a mark is ahead of the last record started
 _MARK = re.compile(r"under-way:([0-9]{1,18})")
 
@@ -193,8 +193,8 @@ _RAW_BATCHES: dict[str, Any] = {
 class _Running(PartitionLane):
     """A lane with its running tasks."""
 
-    def __init__(self, tp: TopicPartition, first: int, chain_of: Callable[[bytes | None], bytes | None]) -> None:
-        super().__init__(first, chain_of)
+    def __init__(self, tp: TopicPartition, first: int, options: ConsumeOptions) -> None:
+        super().__init__(first, options.chain_of, options.max_in_flight_bytes // 2)  # others of the partition have room
         self.tp = tp
         self.context = copy_context()  # of the task that reads
         self.tasks: set[asyncio.Task[None]] = set()
@@ -299,7 +299,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 return
             lane = self._lanes.get(tp)
             if lane is None:
-                lane = self._lanes[tp] = _Running(tp, batch[0].offset, self.options.chain_of)
+                lane = self._lanes[tp] = _Running(tp, batch[0].offset, self.options)
             lane.take(batch)
             self._pump(lane)
 

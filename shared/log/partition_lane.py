@@ -10,8 +10,7 @@ from shared.fair_queue import FairQueue
 from shared.log import Record
 from shared.log.headers import tenants_of
 
-HELD = 16  # records of a chain in memory; what follows them is read again when its turn comes
-LIGHT = 16 << 10  # bytes; a larger one that waits for another of its chain is read again, too
+HELD = 16  # records of a chain in memory; what follows is read again, as many at once: 0.2 ms each; 1 at once: 2.6 ms
 
 
 class PartitionLane:
@@ -20,9 +19,15 @@ class PartitionLane:
     Of a long chain only the first are held, so that thousands of versions of one document leave room for other keys.
     """
 
-    def __init__(self, first: int, chain_of: Callable[[bytes | None], bytes | None] = lambda key: key) -> None:
-        """Take the offset that is read first, and the chain of a record by its key."""
+    def __init__(
+        self, first: int, chain_of: Callable[[bytes | None], bytes | None] = lambda key: key, room: int = 2 << 20
+    ) -> None:
+        """Take the offset that is read first, and the chain of a record by its key.
+
+        Records that wait for others of their chain are held while all together have at most `room` bytes.
+        """
         self._chain_of = chain_of
+        self._room = room
         self.bytes = 0  # of all records held
         self.left: dict[int, None] = {}  # offsets of the records without value and headers, which must be read again
         self._unfinished: dict[int, Record] = {}  # in offset order
@@ -48,7 +53,7 @@ class PartitionLane:
             if not chain:
                 self._tenants[name] = (tenants_of(record) or [DEFAULT_TENANT])[-1]
                 self._ready.put(self._tenants[name], name)
-            if not chain or (len(chain) < HELD and size(record) <= LIGHT):
+            if not chain or (len(chain) < HELD and self.bytes + size(record) <= self._room):
                 self._hold(record)
             else:
                 self._hold(replace(record, value=None, headers=()))
@@ -65,8 +70,9 @@ class PartitionLane:
         return [offset for offset in islice(self._chains[self._chain_of(record.key)], HELD) if offset in self.left]
 
     def restore(self, record: Record) -> None:
-        """Hold a record that was read again, unless another one of its chain comes first and it is large."""
-        if size(record) > LIGHT and self._chains[self._chain_of(record.key)][0] != record.offset:
+        """Hold a record that was read again, unless another one of its chain comes first and there is no room."""
+        waits = self._chains[self._chain_of(record.key)][0] != record.offset
+        if waits and self.bytes + size(record) > self._room:
             return
         self.bytes -= size(self._unfinished[record.offset])
         self._hold(record)

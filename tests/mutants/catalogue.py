@@ -397,7 +397,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a long chain of records is held whole",
         "shared/log/partition_lane.py",
-        "            if not chain or (len(chain) < HELD and size(record) <= LIGHT):\n",
+        "            if not chain or (len(chain) < HELD and self.bytes + size(record) <= self._room):\n",
         "            if True:\n",
         "tests/contract/test_consume.py::test_thousands_of_records_of_one_key_hold_up_their_own_key_only[sqlite]",
     ),
