@@ -190,30 +190,23 @@ class ParserPool:
                 return read() if len(data) <= _TINY_BYTES else await asyncio.to_thread(read)
         return await self._read(job, tenant, wait_s)
 
-    async def unlocked(
-        self, data: bytes, *, tenant: str, filename: str | None, password: str, wait_s: float | None = None
+    async def pdf_copy(
+        self,
+        data: bytes,
+        *,
+        tenant: str,
+        filename: str | None,
+        password: str | None = None,
+        page: int | None = None,
+        wait_s: float | None = None,
     ) -> bytes:
-        """Return the file without its lock; see `extract.pdf_copies`.
+        """Return the file without its lock, or its page, counted from 1, as PNG; see `extract.pdf_conversion`.
 
         Raises:
             Rejected, RetryLater, Unavailable: as `extract`.
         """
-        most = _UNLOCKED_PER_BYTE * len(data) + (1 << 20)
-        job = ParserJob(data, Hints(filename=filename), self.cpu_s, most, password=password)
-        return await self._made(job, tenant, wait_s)
-
-    async def picture(
-        self, data: bytes, page: int, *, tenant: str, filename: str | None, wait_s: float | None = None
-    ) -> bytes:
-        """Return the page of the PDF, counted from 1, as PNG; see `extract.pdf_copies`.
-
-        Raises:
-            Rejected, RetryLater, Unavailable: as `extract`.
-        """
-        job = ParserJob(data, Hints(filename=filename), self.cpu_s, _PICTURE, page=page)
-        return await self._made(job, tenant, wait_s)
-
-    async def _made(self, job: ParserJob, tenant: str, wait_s: float | None) -> bytes:
+        most = _PICTURE if password is None else _UNLOCKED_PER_BYTE * len(data) + (1 << 20)
+        job = ParserJob(data, Hints(filename=filename), self.cpu_s, most, password=password, page=page)
         made = await self._read(job, tenant, wait_s)
         return await asyncio.to_thread(made.text.encode, "latin-1")
 

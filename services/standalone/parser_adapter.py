@@ -42,15 +42,13 @@ class FileReader:
             text=extraction.text, metadata={key: value for key, value in known.items() if value is not None}
         )
 
-    async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
-        """Return the file without its lock. Raises as `ReadFile`."""
-        return await self._parsers().unlocked(
-            body, tenant=tenant, filename=name, password=password, wait_s=self._wait_s
+    async def pdf_copy(
+        self, body: bytes, *, tenant: str, name: str | None, password: str | None = None, page: int | None = None
+    ) -> bytes:
+        """Return the file without its lock, or its page as PNG. Raises as `ReadFile`."""
+        return await self._parsers().pdf_copy(
+            body, tenant=tenant, filename=name, password=password, page=page, wait_s=self._wait_s
         )
-
-    async def picture(self, body: bytes, page: int, *, tenant: str, name: str | None) -> bytes:
-        """Return a page of a PDF as PNG. Raises as `ReadFile`."""
-        return await self._parsers().picture(body, page, tenant=tenant, filename=name, wait_s=self._wait_s)
 
 
 def api_reader(base: Resources, stack: AsyncExitStack) -> FileReader:

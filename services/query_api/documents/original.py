@@ -114,7 +114,7 @@ async def rag_document_original(document_id: FromPath[str], request: ApiRequest,
     name, media_type = PurePosixPath(submitted.filename or entry.path).name or "document", _media_type(submitted)
     if page is not None:
         try:
-            body = await reader_of(request).picture(body, page, tenant=tenant, name=name)
+            body = await reader_of(request).pdf_copy(body, tenant=tenant, name=name, page=page)
         except Rejected as refused:
             raise Problem(404, refused.sentence) from None
         name, media_type = f"{name}-{page}.png", "image/png"

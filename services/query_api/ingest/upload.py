@@ -107,11 +107,13 @@ class ReadFile(Protocol):
             Rejected: the file can't be read. Unavailable: no parser is available now.
         """
 
-    async def unlocked(self, body: bytes, *, tenant: str, name: str | None, password: str) -> bytes:
-        """Return the file without its lock; the password is neither stored nor logged. Raises as above."""
+    async def pdf_copy(
+        self, body: bytes, *, tenant: str, name: str | None, password: str | None = None, page: int | None = None
+    ) -> bytes:
+        """Return the file without its lock, or its page, counted from 1, as PNG. Raises as above.
 
-    async def picture(self, body: bytes, page: int, *, tenant: str, name: str | None) -> bytes:
-        """Return the page of a PDF, counted from 1, as PNG. Raises as above."""
+        The password is neither stored nor logged.
+        """
 
 
 def reader_of(request: ApiRequest) -> ReadFile:
@@ -258,7 +260,7 @@ async def _submitted(
         if (doubt := await beside(file.size > _SMALL, hash_doubt, document)) is not None:
             warn(request, doubt, "hash")
         if (password := _password(request, fields)) is not None:
-            content = await reader_of(request).unlocked(content, tenant=tenant, name=file.name, password=password)
+            content = await reader_of(request).pdf_copy(content, tenant=tenant, name=file.name, password=password)
             document = msgspec.structs.replace(document, content=content)
         skipped = await beside(len(content) > _SMALL, _skipped, content)
         receipt = await submissions.submit(document, of_many=of_many)
