@@ -350,12 +350,10 @@ def headline(page: Page) -> str | None:
     if not sizes or max(sizes) < _LARGE * median_low(sizes):
         return None
     at = sizes.index(max(sizes))
-    found: list[str] = []
-    for line, size in zip(lines[at : at + _HEADLINE], sizes[at:], strict=False):
-        if size < 0.95 * sizes[at]:
-            break
-        found.append(" ".join(piece.text for piece in line))
-    return one_line(" ".join(found), 200)
+    some = takewhile(
+        lambda each: each[1] >= 0.95 * sizes[at], zip(lines[at : at + _HEADLINE], sizes[at:], strict=False)
+    )
+    return one_line(" ".join(piece.text for line, _ in some for piece in line), 200)
 
 
 def _is_within(word: Word, stamps: Iterable[Word]) -> bool:
@@ -934,24 +932,21 @@ def _cuts(words: Sequence[Word], xs: Sequence[float], ys: Sequence[float]) -> li
     ordered = sorted(words, key=lambda word: word.top)
     at = 0
     for top, bottom in pairwise(ys):
-        groups: list[tuple[float, float, float, set[int]]] = []  # top, bottom, height of letters and columns
+        groups: list[list[Word]] = []
+        low = -math.inf
         while at < len(ordered) and ordered[at].top < bottom:
             word = ordered[at]
             at += 1
-            column = bisect_right(xs, word.left)
-            if word.top < top - _NEAR:
-                continue
-            if groups and word.top - groups[-1][1] < 0.6 * (word.bottom - word.top):
-                first, last, height, columns = groups[-1]
-                groups[-1] = (first, max(last, word.bottom), max(height, _height(word)), columns | {column})
-            else:
-                groups.append((word.top, word.bottom, _height(word), {column}))
-        found += [
-            (above[1] + below[0]) / 2
-            for above, below in pairwise(groups)
-            if min(len(above[3]), len(below[3])) > max(1, len(xs) // 3)
-            if above[2] > _SCRIPT * below[2]  # else the labels of boxes, above their values
-        ]
+            if word.top >= top - _NEAR:
+                if word.top - low >= 0.6 * _height(word):
+                    groups.append([])
+                groups[-1].append(word)
+                low = max(low, word.bottom)
+        for above, below in pairwise(groups):
+            few = min(len({bisect_right(xs, word.left) for word in group}) for group in (above, below))
+            labels = max(map(_height, above)) < _SCRIPT * max(map(_height, below))  # of boxes, above their values
+            if few > max(1, len(xs) // 3) and not labels:
+                found.append((max(word.bottom for word in above) + below[0].top) / 2)
     return found
 
 
@@ -1074,14 +1069,14 @@ def _beside(lines: Sequence[_Line]) -> list[list[_Line]]:
 def _are_addresses(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether numbers stand beside numbers in some rows, of other looks in each, and names beside names."""
     numbered = [[any(map(str.isdigit, text)) for text in row] for row in rows]
-    looks = [[_shape(text) for text in row] for row, some in zip(rows, numbered, strict=True) if all(some)]
+    looks = [
+        [re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", text)) for text in row]
+        for row, some in zip(rows, numbered, strict=True)
+        if all(some)
+    ]
     alike = any(len(set(column)) < len(column) for column in zip(*looks, strict=True))
     mixed = sum(len(set(some)) > 1 for some in numbered)
     return bool(looks) and not alike and len(rows) - len(looks) - mixed > 1 and 4 * mixed <= len(rows)
-
-
-def _shape(text: str) -> str:
-    return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", text))
 
 
 def _has_values(line: _Line) -> bool:
@@ -1293,7 +1288,9 @@ def _filled(line: _Line, columns: Sequence[Sequence[float]]) -> list[str]:
     cells = [""] * len(columns)
     for piece in line:
         met = [at for at, column in enumerate(columns) if piece.left < column[1] and column[0] < piece.right]
-        for at in met or [0]:
+        # A remark that begins with its column only runs on; a name is centred over its columns, or short.
+        runs_on = met and abs(piece.left - columns[met[0]][0]) < _NEAR and len(piece.text) > REPEATED / 2
+        for at in met[: 1 if runs_on else None] or [0]:
             if cells[at]:
                 cells[at] = _joined((cells[at], piece.text))
             else:

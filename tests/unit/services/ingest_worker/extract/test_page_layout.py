@@ -1609,3 +1609,15 @@ def test_a_label_in_smaller_letters_in_the_box_of_its_value_names_it() -> None:
         "Wages: 48,210.55; Tax withheld: 5,113.20",
         "Tips: 1,204.00; Pension: 2,989.05",
     ]
+
+
+def test_a_remark_that_runs_on_over_the_next_columns_is_no_value_of_them() -> None:
+    page = """
+Test            Result    Flag    Units     Interval
+Sodium          141               mmol/L    135 to 145
+Potassium       5.6       H       mmol/L    3.5 to 5.1
+Remark          The sample may have been too warm.
+Creatinine      71                umol/L    45 to 90
+"""
+
+    assert _rows(text_of(_page(page))[0])[3] == "Test: Remark; Result: The sample may have been too warm."
