@@ -63,7 +63,7 @@ class BadAnswer(Unavailable):
 
 _PIECE: Final = 4096  # bytes of an answer that are read in one step; a hundred lines of a stream
 _SPENT_S: Final = 0.001  # on an answer, after which others have their turn
-_LONGEST_S: Final = 0.05  # that counts of it: others may have had a turn, or the reader waited
+_LONGEST_S: Final = 0.02  # that counts of it: others may have had a turn, or the reader waited
 
 
 class _Bounded(httpx.AsyncByteStream):

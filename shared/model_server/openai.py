@@ -68,15 +68,11 @@ def openai_address(variable: str, value: str) -> OpenAiAddress:
     if "@" in parts.netloc:  # the value isn't shown, because the part before the @ is likely a key
         raise ConfigurationError(f"{variable} has an '@' in its address; put the key into {KEY_VARIABLE}")
     path = _PATH.fullmatch(parts.path)
-    if parts.scheme not in {"openai+https", "openai+http"} or not host or parts.query or parts.fragment:
-        raise ConfigurationError(f"{variable}={value} must look like {EXAMPLE}")
-    if path is None:
-        raise ConfigurationError(
-            f"{variable}={value} must end in the API's version and a model's name, as in {EXAMPLE}"
-        )
-    named = f"[{host}]" if ":" in host else host
-    scheme = parts.scheme.removeprefix("openai+")
-    return OpenAiAddress(f"{scheme}://{named}{f':{port}' if port else ''}{path['base']}", path["model"])
+    if parts.scheme not in {"openai+https", "openai+http"} or not host or parts.query or parts.fragment or path is None:
+        form = f"like {EXAMPLE}; it must end in the API's version and a model's name"
+        raise ConfigurationError(f"{variable}={value} must look {form}")
+    at = f"{parts.scheme.removeprefix('openai+')}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
+    return OpenAiAddress(f"{at}{path['base']}", path["model"])
 
 
 class OpenAiServer:
@@ -178,10 +174,7 @@ def _reason(error: Any) -> str:
 
 
 async def _data(response: httpx.Response) -> AsyncGenerator[list[bytes], None]:
-    """Yield the data of the events that came together; none of a comment. Events have a line each.
-
-    httpx's own method also splits at U+2028 and U+0085, which occur in answers.
-    """
+    """Yield the data of events that came together. httpx also splits at U+2028 and U+0085, which occur in answers."""
     rest = bytearray()  # joined anew with each part, a line of 32 MB would hold the event loop for ten seconds
     async for part in response.aiter_bytes():
         rest += part

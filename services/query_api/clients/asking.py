@@ -17,7 +17,7 @@ from services.query_api.clients.links import SourceLink, links_of, source_list
 from services.query_api.clients.models import Choice, Models
 from services.query_api.http.problems import Problem, broken_off, invalid
 from services.query_api.http.request import ApiRequest, not_blank
-from services.query_api.http.route_decorator import EVENT_STREAM
+from services.query_api.http.route_decorator import EVENT_STREAM, UNBUFFERED
 from services.query_api.search.filters import filter_of
 from shared.answers import Conversation, Usage
 from shared.answers.prompt import text_tokens, tokens
@@ -81,8 +81,7 @@ class ClientReply(ABC):
         """
         self._prepared = await _prepared(self._answering, asked, self.choice, self.field)
         if stream:
-            headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-            return Stream(self.stream(), media_type=self.media_type, headers=headers)
+            return Stream(self.stream(), media_type=self.media_type, headers=UNBUFFERED)
         answer = await self._answering.finish(self._prepared)
         return Response(self.whole(answer, self._links.sources(answer)))
 

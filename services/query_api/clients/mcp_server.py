@@ -166,8 +166,7 @@ async def ask(request: ApiRequest, asked: AskArguments) -> AgentAnswer:
     """Get an answer that is made from the documents alone, with numbered sources."""
     links, question = links_of(request), not_blank(asked.question, "question")
     retrieval = Retrieval(top_k=asked.top_k, where=_where(asked.source, asked.tags))
-    turns = (Turn(role="user", content=question),)
-    wanted = AnswerRequest(caller=request.user, turns=turns, retrieval=retrieval)
+    wanted = AnswerRequest(caller=request.user, turns=(Turn(role="user", content=question),), retrieval=retrieval)
     answering = request.part(Answering)
     answer = await answering.finish(await answering.prepare(wanted))
     sources = [

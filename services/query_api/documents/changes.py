@@ -4,23 +4,25 @@ The topic documents.status is the feed, and a cursor is an offset of its one par
 encrypted. It has the number of the log's moves, because offsets of an older log mean nothing (ADR 0012).
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
 from aiokafka import TopicPartition
 from litestar import Response
 from litestar.params import FromQuery, QueryParameter
-from litestar.response import ServerSentEvent, ServerSentEventMessage
+from litestar.response import ServerSentEventMessage, Stream
 
 from services.query_api.documents.detail import KEEP_ALIVE_S
 from services.query_api.http.opaque_tokens import OffsetCursor, Signer
 from services.query_api.http.problems import Problem
 from services.query_api.http.request import ApiRequest
-from services.query_api.http.route_decorator import EVENT_STREAM, JSON, StreamEvent, get
-from services.query_api.ingest.submissions import StatusWaiters, any_of
+from services.query_api.http.route_decorator import EVENT_STREAM, JSON, UNBUFFERED, StreamEvent, get
+from services.query_api.ingest.submissions import LATEST, StatusWaiters, any_of
 from shared.contracts import TERMINAL, NoteCode, Status, StatusNotice, decode, like
 from shared.errors import Rejected
 from shared.log import Log
@@ -31,6 +33,7 @@ MOST: Final = 1000  # changes per page
 READ: Final = 10_000  # notices, of all tenants, read per page
 LONGEST_S: Final = 60
 _AT_ONCE: Final = 100  # changes that a stream holds in memory
+_TOGETHER_S: Final = 0.25
 _FEED: Final = TopicPartition(STATUS, 0)
 
 Wait = Annotated[float, QueryParameter(ge=0, le=LONGEST_S, description="Seconds to wait for the first change.")]
@@ -61,7 +64,7 @@ class FeedCursor(OffsetCursor, frozen=True, array_like=True):
     moves: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ChangeFeed:
     """Reads the feed. Raises Unavailable when the log is away."""
 
@@ -103,7 +106,7 @@ class ChangeFeed:
             async with reading(self.log, _FEED) as reader, aclosing(reader.between(cursor, end)) as records:
                 async for record in records:
                     with suppress(Rejected):  # written by a foreign producer
-                        self._add(page, record.offset, decode(record.value, StatusNotice), tenant)
+                        page.add(record.offset, decode(record.value, StatusNotice), tenant)
                     if len(page.items) == limit:
                         return page
         page.after = max(page.after, end)
@@ -113,7 +116,7 @@ class ChangeFeed:
         """Return a page of what this process has heard, without a read of the log; None if that begins later."""
         notices, page = self.notices.after(cursor), _Page([], cursor)
         for offset, notice in notices or ():
-            self._add(page, offset, notice, tenant)
+            page.add(offset, notice, tenant)
             if len(page.items) == limit:
                 break
         return None if notices is None else page
@@ -134,30 +137,38 @@ class ChangeFeed:
             page = await self.page(tenant, page.after, limit)
         return page
 
-    async def follow(self, tenant: str, cursor: int) -> AsyncGenerator[ServerSentEventMessage, None]:
-        """Yield an event per change, whose id is the cursor after it; comments in between keep the connection open."""
+    async def follow(self, tenant: str, cursor: int) -> AsyncGenerator[bytes, None]:
+        """Yield events, one a change, whose ids are the cursors after it; comments in between keep the connection open.
+
+        Changes that come within `_TOGETHER_S` are told together: hundreds of followers would get each by itself.
+        """
         while not self.notices.closed:
             page = await self.next_page(tenant, cursor, limit=_AT_ONCE, wait_s=self.keep_alive_s)
-            if not page.items:
-                yield ServerSentEventMessage(data=None, comment="keep-alive")
-            for change, after in zip(page.items, page.cursors, strict=True):
-                yield ServerSentEventMessage(
-                    event=change.status, id=self.cursor(tenant, after), data=msgspec.json.encode(change)
-                )
+            yield b"".join(_event(self, *each) for each in page.items) or b": keep-alive\r\n\r\n"
             cursor = page.after
+            if len(page.items) < _AT_ONCE:
+                await asyncio.sleep(_TOGETHER_S)
 
-    def _add(self, page: "_Page", offset: int, notice: StatusNotice, tenant: str) -> None:
-        page.after = offset + 1
-        if notice.tenant == tenant and notice.status in TERMINAL:
-            page.items.append(like(Change, notice, submission=self.signer.submission(tenant, notice.place)))
-            page.cursors.append(page.after)
+    def change(self, notice: StatusNotice) -> Change:
+        """Return what the caller is told of the notice."""
+        return like(Change, notice, submission=self.signer.submission(notice.tenant, notice.place))
 
 
 @dataclass
 class _Page:
-    items: list[Change]
+    items: list[tuple[int, StatusNotice]]  # each with the offset after it
     after: int  # offset after them, and after what concerns others
-    cursors: list[int] = field(default_factory=list)  # offset after each item
+
+    def add(self, offset: int, notice: StatusNotice, tenant: str) -> None:
+        self.after = offset + 1
+        if notice.tenant == tenant and notice.status in TERMINAL:
+            self.items.append((self.after, notice))
+
+
+@lru_cache(maxsize=LATEST)  # made once for all who follow
+def _event(feed: ChangeFeed, after: int, notice: StatusNotice) -> bytes:
+    data, id_ = msgspec.json.encode(feed.change(notice)), feed.cursor(notice.tenant, after)
+    return ServerSentEventMessage(event=notice.status, id=id_, data=data).encode()
 
 
 @get(
@@ -170,7 +181,7 @@ class _Page:
 )
 async def rag_changes(
     request: ApiRequest, cursor: FromQuery[str | None] = None, *, wait: Wait = 0, limit: Limit = 100
-) -> Response[ChangesPage] | ServerSentEvent:
+) -> Response[ChangesPage] | Stream:
     """Return the outcomes of your submissions after `cursor`, each at least once.
 
     Without a cursor there are no items, only the newest cursor. `wait` waits for the first change. With `Accept:
@@ -180,8 +191,7 @@ async def rag_changes(
     tenant, given = request.user.tenant, request.headers.get("last-event-id") or cursor
     at = await feed.end() if given is None else await feed.at(tenant, given)
     if "text/event-stream" in request.headers.get("accept", ""):
-        return ServerSentEvent(feed.follow(tenant, at))
-    if given is None:
-        return Response(ChangesPage(items=[], cursor=feed.cursor(tenant, at)))
-    page = await feed.next_page(tenant, at, limit=limit, wait_s=wait)
-    return Response(ChangesPage(items=page.items, cursor=feed.cursor(tenant, page.after)))
+        return Stream(feed.follow(tenant, at), media_type=EVENT_STREAM, headers=UNBUFFERED)
+    page = _Page([], at) if given is None else await feed.next_page(tenant, at, limit=limit, wait_s=wait)
+    items = [feed.change(notice) for _, notice in page.items]
+    return Response(ChangesPage(items=items, cursor=feed.cursor(tenant, page.after)))

@@ -54,6 +54,7 @@ def index_of(handlers: Iterable[object]) -> dict[str, str]:
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 EVENT_STREAM: Final = "text/event-stream"
+UNBUFFERED: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # headers of a stream
 # Types by media type: a struct, a TypedDict, `str`, `bytes`, a JSON Schema, or a tuple of them: any of these.
 Content = Mapping[str, Any]
 
