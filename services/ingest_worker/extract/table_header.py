@@ -147,10 +147,13 @@ def _marked_header(rows: Sequence[Sequence[str]]) -> Header | None:
 def _likely(names: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Return whether the names differ from the values below them, more than they resemble them."""
     figures = [cell for cell in names if is_figure(cell)]
-    blank = not names[0] and all(row[0] for row in below)
-    words = len(figures) < len(own(names)) or (blank and not any(is_figure(row[0]) for row in below))
+    corner = next((at for at, name in enumerate(names) if name), 0)  # columns of names of rows, without one themselves
+    blank = corner > 0 and all(any(row[:corner]) for row in below)
+    words = len(figures) < len(own(names)) or (
+        blank and not any(map(is_figure, chain(*(row[:corner] for row in below))))
+    )
     counted = words and _counts(figures) and not _mostly_count(below, _shape(figures[0]))
-    filled = len(own(names)) + (blank and (counted or _is_complete(names[1:])))
+    filled = len(own(names)) + (blank and (counted or _is_complete(names[corner:])))
     first = len(below[0]) if _is_complete(below[0]) else 0
     if len(below) > 2 and filled < 0.75 * max(first, median(len(own(row)) for row in below)):
         return False  # a line above the table
@@ -191,7 +194,9 @@ def _vote(name: str, values: list[str], *, counted: bool, pair: bool, told: bool
     if figures >= 0.25:
         return 2 * figures
     vote = 0.0
-    if name.casefold() in {value.casefold() for value in values}:
+    first, *others = name.casefold().split() or [""]
+    alike = sum(value.casefold().split()[:1] == [first] for value in values)
+    if name.casefold() in {value.casefold() for value in values} or (others and 2 * alike > len(values)):
         vote -= 2.0
     answered = name[-1] != "?" or "?" not in map(itemgetter(-1), values)
     if (told and answered) or (len(name) <= _LONGEST and is_name(name)):

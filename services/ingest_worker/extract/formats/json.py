@@ -30,6 +30,7 @@ _TYPE = re.compile(
     r"|bot_command|email|phone|bank_card|custom_emoji|blockquote|unknown"
 )
 _TOUCH = re.compile(r"(?![\u2e80-\ua4cf]{1,2})[^\W_]{2}")  # where words meet that are none of one text
+_NAMING = re.compile(r"(?i)col|field|head|name|schema")  # what a list of the names of columns is called
 _ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
@@ -108,7 +109,7 @@ def _with_records(value: Any, depth: int = 0) -> Any:
     for name, rows in value.items():
         if not _is_grid(rows):
             continue
-        beside = ((other, _column_names(each)) for other, each in value.items())
+        beside = ((other, _column_names(each)) for other, each in value.items() if _NAMING.search(other))
         other, names = next((each for each in beside if len(each[1]) == len(rows[0])), (name, []))
         if not names:
             header = find_header([list(map(_shown, row)) for row in rows[:LOOK_AHEAD]])

@@ -28,6 +28,7 @@ def _rows(text: str) -> list[list[str]]:
         "Room,Capacity\nBlue,30\nRed,12\nGreen,unknown\nWhite,40",  # a value isn't known
         "Station,Departs\nBath,08:10\nHull,cancelled\nYork,08:40\nEly,09:05",
         f"How do you like {'the old ' * 8} pier?,Any remarks?\nVery much,Great crew\nNot at all,Too slow\nIt depends,",
+        ",,2022,2023\nTin,ore,30,31\n,bars,40,41",  # above two columns of words
         ",2022,2023\nTin,30,31\nZinc,40,41",  # years above a column of words
         "Stop,Ship\n4A,Wren\n9C,Rook\n7B,Skua",  # codes
         "Check,Good,Bad\nMast,x,\nKeel,x,\nSail,,x\nRope,x,",  # marks
@@ -45,6 +46,7 @@ def test_a_first_row_that_differs_from_the_others_is_the_header(text: str) -> No
     "text",
     [
         "Ada Pole,Bath,Painter\nBo Reed,Hull,Baker\nCy Lund,York,Sailor",
+        "Mast,SN-1,Room A\nSail,SN-2,Room B\nRope,SN-3,Room C",  # a usual name with another of its kind below
         "Ada,31,Bath\nBo,42,Hull\nCy,22,York",
         "Prince,Bath\nBo Reed,Hull\nCy Lund,York",  # one value looks unlike the others
         "A-1,rope,red\nA-2,sail,white",

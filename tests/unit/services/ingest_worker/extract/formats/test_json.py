@@ -232,7 +232,7 @@ def test_rows_of_values_have_the_names_that_stand_beside_or_above_them(table: di
 
 def test_points_of_a_line_are_no_table() -> None:
     line = json.dumps(
-        {"type": "Line", "points": [[1, 2], [3, 4], [5, 6]], "names": ["one", "two", "three"], "ends": [["a", "b"]]}
+        {"type": "Line", "points": [[1, 2], [3, 4], [5, 6]], "kinds": ["one", "two"], "ends": [["a", "b"]]}
     )
 
     assert "[1, 2]" in _text(line)
