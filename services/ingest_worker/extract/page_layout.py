@@ -193,7 +193,7 @@ def text_of(page: Page, before: Columns | None = None) -> tuple[str | None, Colu
     Paragraphs of a table begin with `TABLE`.
     `before` are the columns of the table at the end of the page before.
     """
-    pieces = _pieces(_with_initials(page.words))
+    pieces = _pieces(_with_initials(_with_stamps(page.words)))
     if len(pieces) > _MOST_PIECES:
         return None, None
     tables: list[_Block] = []
@@ -337,12 +337,11 @@ def _lines(boxes: Iterable[_Boxed]) -> list[list[_Boxed]]:
 
 def headline(page: Page) -> str | None:
     """Return the text in the largest letters, if they are larger than most: one to three lines near each other."""
-    stamps = [
-        word for word in page.words if len(word.text) > 2 and word.bottom - word.top > 2 * (word.right - word.left)
-    ]
     lines = [
         line
-        for line in _lines(_pieces([word for word in page.words if word.at >= 0 and not _is_within(word, stamps)]))
+        for line in _lines(
+            _pieces([word for word in _with_stamps(page.words) if word.at >= 0 and not _is_upright(word)])
+        )
         if any(map(str.isalpha, line[0].text)) and (len(line) > 1 or line[0].text[1:])
     ]
     # A sign of a formula may be larger than all letters.
@@ -356,9 +355,21 @@ def headline(page: Page) -> str | None:
     return one_line(" ".join(piece.text for line, _ in some for piece in line), 200)
 
 
-def _is_within(word: Word, stamps: Iterable[Word]) -> bool:
-    """Return whether the word is part of a line that runs up or down the margin, as the stamp of an archive does."""
-    return any(each.left - 1 < word.left and word.right < each.right + 1 for each in stamps)
+def _is_upright(word: Word) -> bool:
+    return len(word.text) > 2 and _height(word) > 2 * (word.right - word.left)
+
+
+def _with_stamps(words: Iterable[Word]) -> list[Word]:
+    """Return the words; those of a line that runs up or down the margin, as the stamp of an archive does, are one."""
+    found: list[Word] = []
+    for word in words:
+        last = found[-1] if found else None
+        if last and _is_upright(last) and last.left - 1 < word.left and word.right < last.right + 1:
+            top, bottom = min(last.top, word.top), max(last.bottom, word.bottom)
+            found[-1] = last._replace(text=f"{last.text} {word.text}", top=top, bottom=bottom)
+        else:
+            found.append(word)
+    return found
 
 
 # ---- columns of prose

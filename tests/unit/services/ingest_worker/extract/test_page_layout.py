@@ -1621,3 +1621,14 @@ Creatinine      71                umol/L    45 to 90
 """
 
     assert _rows(text_of(_page(page))[0])[3] == "Test: Remark; Result: The sample may have been too warm."
+
+
+def test_a_line_that_runs_up_the_margin_is_read_in_its_order() -> None:
+    page = _page(PROSE)
+    stamp = [
+        Word("arXiv:2410", -30, 60, -20, 90, -1),
+        Word("3", -30, 50, -20, 55, -1),
+        Word("Oct", -30, 20, -20, 45, -1),
+    ]
+
+    assert "arXiv:2410 3 Oct" in (text_of(page._replace(words=[*stamp, *page.words]))[0] or "")
