@@ -78,6 +78,8 @@ def stem(word: str) -> str:
         word = word[:-3]
     elif (len(word) > 4 and word.endswith("ed")) or (len(word) > 5 and word.endswith("ly")):
         word = word[:-2]
+    if len(word) > 9 and word.endswith("ment"):  # `acknowledgement`, but not `statement`
+        word = word[:-4]
     if len(word) > 3 and word[-1] == "e":
         word = word[:-1]
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls0123456789":
