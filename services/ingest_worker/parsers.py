@@ -36,7 +36,7 @@ from services.ingest_worker.parser_child import (
 from shared import sandbox
 from shared.contracts import Chunk, DocumentExtracted, DocumentVersion, PreparedChunk
 from shared.embedder import TokenCounter
-from shared.errors import Rejected, RetryLater, Unavailable
+from shared.errors import PipelineError, Rejected, RetryLater, Unavailable
 from shared.fair_queue import FairTurns
 from shared.inputs.limits import LONGEST_URL
 from shared.log import Record
@@ -61,7 +61,6 @@ _TRIES_ALONE = 2  # for a record that may have killed the worker
 _LONG = 1 << 20  # characters, which take a second or more to be chunked
 _CHUNKING_S_PER_BYTE = 10e-6  # Chinese text takes a sixth
 _CHUNKED_PER_BYTE = 16  # characters of JSON; usual chunks take two
-_AGAIN_S = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PIECE = 256 * 1024  # bytes of a file that are on their way to a process at a time
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -74,12 +73,8 @@ class _TimeOut(Exception):  # noqa: N818 - says what happened to the document
     pass
 
 
-class _OverLimit(Exception):  # noqa: N818 - as above
+class _OverLimit(PipelineError):  # noqa: N818 - as above
     """It used more than it may have, and would again; `code` says of what."""
-
-    def __init__(self, sentence: str, code: str) -> None:
-        super().__init__(sentence)
-        self.code = code
 
 
 class _Died(Exception):  # noqa: N818 - as above
@@ -143,7 +138,7 @@ class ParserPool:
     cpu_s: float = 10.0
     wall_factor: float = limits.WALL_FACTOR
     patience_s: float = 2.0
-    again_s: float = _AGAIN_S
+    again_s: float = 60.0  # between two tries; together with the wall-clock limit, the last begins within ten minutes
     memory_mb: int = 512
     image_memory_mb: int = 1200
     most_text: int = limits.MOST_TEXT
@@ -328,7 +323,7 @@ class ParserPool:
             case ParserRefused(sentence, code):
                 raise Rejected(sentence, code)
             case ParserOutOfMemory():
-                raise _OverLimit(f"needs more than {child.memory_mb} MB of memory", "too_large")
+                raise child.too_large()
             case ParserFailed(trace):
                 bug = RuntimeError("a reader failed")
                 bug.add_note(trace)  # the log tells it, and no reply
@@ -377,10 +372,9 @@ class _Child:
         full = usage.resident > self.memory.usual // 2 or usage.threads > _MOST_THREADS
         return full or self._allowed > self.memory.usual
 
-    @property
-    def memory_mb(self) -> int:
-        """Return the memory limit of the current document, in MB."""
-        return self._allowed >> 20
+    def too_large(self) -> _OverLimit:
+        """Return that the current document needs more memory than it may have."""
+        return _OverLimit(f"needs more than {self._allowed >> 20} MB of memory", "too_large")
 
     async def ask(self, job: ParserJob, patience_s: float, may_take_long: Callable[[], Awaitable[bool]]) -> Reply:
         """Return the reply to a job. After `patience_s` of its time, `may_take_long` is called once.
@@ -400,7 +394,7 @@ class _Child:
             while not (await asyncio.wait({exchange}, timeout=_POLL_S))[0]:
                 usage = self._usage()
                 if usage.resident > self._allowed:
-                    raise _OverLimit(f"needs more than {self.memory_mb} MB of memory", "too_large")
+                    raise self.too_large()
                 if usage.threads > _MOST_THREADS:
                     raise _Died(f"started {usage.threads} threads")
                 passed, limit_s, cpu_s = time.monotonic() - began, self._limit_s, None

@@ -10,6 +10,7 @@ from shared.fair_queue import FairQueue
 from shared.log import Record
 from shared.log.headers import tenants_of
 
+ChainOf = Callable[[bytes | None], bytes | None]
 HELD = 16  # records of a chain in memory; what follows is read again, as many at once: 0.2 ms each; 1 at once: 2.6 ms
 
 
@@ -19,13 +20,8 @@ class PartitionLane:
     Of a long chain only the first are held, so that thousands of versions of one document leave room for other keys.
     """
 
-    def __init__(
-        self, first: int, chain_of: Callable[[bytes | None], bytes | None] = lambda key: key, room: int = 2 << 20
-    ) -> None:
-        """Take the offset that is read first, and the chain of a record by its key.
-
-        Records that wait for others of their chain are held while all together have at most `room` bytes.
-        """
+    def __init__(self, first: int, chain_of: ChainOf = lambda key: key, room: int = 2 << 20) -> None:
+        """Take the offset that is read first, the chain of a record by its key, and the bytes that make others wait."""
         self._chain_of = chain_of
         self._room = room
         self.bytes = 0  # of all records held

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -44,15 +44,13 @@ class _Budget:
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        if size and not self._first.locked() and self._taken + size <= self._size:
-            self._taken += size
-        elif size:
-            with stepped_aside("other large bodies are handled first"):
-                async with self._first:
-                    while self._taken + size > self._size:
-                        self._left.clear()
-                        await self._left.wait()
-                    self._taken += size
+        fits = not self._first.locked() and self._taken + size <= self._size
+        with nullcontext() if fits else stepped_aside("other large bodies are handled first"):
+            async with self._first:
+                while self._taken + size > self._size:
+                    self._left.clear()
+                    await self._left.wait()
+                self._taken += size
         try:
             yield
         finally:

@@ -13,6 +13,7 @@ MOST_CODINGS = 2  # one is usual; a careless proxy may add a second
 # Of gzip, each of which costs 4 µs: 20 MB may be a million empty ones. Real ones have 2 kB or more.
 MOST_MEMBERS = 10_000
 _MEMBER: Final = b"\x1f\x8b\x08"
+_CM_DEFLATE: Final = 8  # of RFC 1950; no encoder begins raw deflate with these bits
 _INTO: Final[dict[str, Callable[[Any, Any], int]]] = {
     "gzip": cramjam.gzip.decompress_into,
     "x-gzip": cramjam.gzip.decompress_into,
@@ -45,31 +46,20 @@ def decoded(body: BytesIO, codings: list[str], most: int) -> bytes:
         if data:
             room = _undone(data, name, most)
             data = b""  # so that no more than two are held
-            data = bytes(room)
-            del room
+            data, room = bytes(room), None
     return data
 
 
 def _undone(packed: bytes, name: str, most: int) -> Any:
     if name.endswith("gzip") and packed.count(_MEMBER) > MOST_MEMBERS:
         raise Rejected(f"the body has more than {MOST_MEMBERS} parts of gzip", "encoding")
-    room = np.empty(most + 1, np.uint8)  # not filled, so that pages to which nothing is written cost no memory
+    room = np.empty(most, np.uint8)  # not filled, so that pages to which nothing is written cost no memory
+    # 'deflate' is the zlib format by the RFC, whose first byte says so, but some servers send raw deflate.
+    deflate = (cramjam.zlib if packed[0] & 15 == _CM_DEFLATE else cramjam.deflate).decompress_into
     try:
-        size = (_inflate if name == "deflate" else _INTO[name])(packed, room)
+        size = _INTO.get(name, deflate)(packed, room)
     except cramjam.DecompressionError as error:
         if "whole buffer" in str(error):
             raise Rejected(f"the decompressed body is larger than {most} bytes", "too_large") from None
         raise Rejected(f"the body is not valid {name}, which its Content-Encoding names: {error}", "encoding") from None
-    if size > most:
-        raise Rejected(f"the decompressed body is larger than {most} bytes", "too_large")
     return room[:size]
-
-
-def _inflate(data: Any, room: Any) -> int:
-    """Decompress 'deflate': the zlib format by the RFC, but some servers send raw deflate."""
-    try:
-        return int(cramjam.zlib.decompress_into(data, room))
-    except cramjam.DecompressionError as error:
-        if "whole buffer" in str(error):
-            raise
-        return int(cramjam.deflate.decompress_into(data, room))

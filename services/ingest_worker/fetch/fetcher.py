@@ -178,7 +178,31 @@ class Fetcher:
         Raises what `page` raises; a sitemap that can't be fetched counts as empty.
         """
         async with self._turn(tenant):
-            return await self._listed(page, most, tenant)
+            site = authority(page.url)
+            found = await asyncio.to_thread(robots.sitemap, page.body)
+            if found is None:
+                waiting = (await self._robots.rules(page.url, tenant)).sitemaps or [f"{origin(page.url)}/sitemap.xml"]
+                pages: dict[str, None] = {}
+            else:
+                waiting, pages = found.sitemaps, dict.fromkeys(found.pages)
+            files = dict.fromkeys(waiting[:MOST_SITEMAPS])
+            seen = {page.url}  # sitemaps that list themselves, or that are on another host, are skipped
+            while files and len(pages) < most and len(seen) <= MOST_SITEMAPS:
+                address = next(iter(files))
+                del files[address]
+                try:
+                    file = canonical(address)
+                    if file in seen or authority(file) != site:
+                        continue
+                    seen.add(file)
+                    found = await self._sitemap(file, tenant)
+                except Rejected as error:
+                    log.warning("sitemap_not_read", reason=error.sentence, code=error.code)
+                    continue
+                if found is not None:
+                    files |= dict.fromkeys(found.sitemaps[:MOST_SITEMAPS])
+                    pages |= dict.fromkeys(found.pages)
+            return list(pages)[:most]
 
     @asynccontextmanager
     async def _turn(self, tenant: str) -> AsyncIterator[None]:
@@ -193,33 +217,6 @@ class Fetcher:
                 yield
         finally:
             self._turns.release(tenant)
-
-    async def _listed(self, page: FetchedPage, most: int, tenant: str) -> list[str]:
-        site = authority(page.url)
-        found = await asyncio.to_thread(robots.sitemap, page.body)
-        if found is None:
-            waiting = (await self._robots.rules(page.url, tenant)).sitemaps or [f"{origin(page.url)}/sitemap.xml"]
-            pages: dict[str, None] = {}
-        else:
-            waiting, pages = found.sitemaps, dict.fromkeys(found.pages)
-        files = dict.fromkeys(waiting[:MOST_SITEMAPS])
-        seen = {page.url}  # sitemaps that list themselves, or that are on another host, are skipped
-        while files and len(pages) < most and len(seen) <= MOST_SITEMAPS:
-            address = next(iter(files))
-            del files[address]
-            try:
-                file = canonical(address)
-                if file in seen or authority(file) != site:
-                    continue
-                seen.add(file)
-                found = await self._sitemap(file, tenant)
-            except Rejected as error:
-                log.warning("sitemap_not_read", reason=error.sentence, code=error.code)
-                continue
-            if found is not None:
-                files |= dict.fromkeys(found.sitemaps[:MOST_SITEMAPS])
-                pages |= dict.fromkeys(found.pages)
-        return list(pages)[:most]
 
     async def _sitemap(self, url: str, tenant: str) -> robots.Sitemap | None:
         async with AsyncExitStack() as held:
@@ -346,19 +343,14 @@ class Fetcher:
             if body.tell() + len(part) > most:
                 raise _too_large(url, most)
             body.write(part)
-            if not roomy and body.tell() > _FREE_BYTES:
-                await self._make_room(asking)
+            if not roomy and body.tell() > (0 if codings else _FREE_BYTES):
+                async with asking.patience.paused():
+                    await asking.held.enter_async_context(asking.room.taken(most, asking.tenant))
                 roomy = True
         if not codings or not body.tell():
             return body.getvalue()  # without a copy
-        if not roomy:
-            await self._make_room(asking)
         async with asking.patience.paused(), self._unpacked.taken(most, asking.tenant):
             return await asyncio.to_thread(decoded, body, codings, most)
-
-    async def _make_room(self, asking: _Asking) -> None:
-        async with asking.patience.paused():
-            await asking.held.enter_async_context(asking.room.taken(self._limits.most_bytes, asking.tenant))
 
     def _request(self, url: str, known: Validators | None) -> httpx.Request:
         headers = {"User-Agent": self._agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
