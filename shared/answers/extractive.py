@@ -75,12 +75,12 @@ _UNLIKE: Final = 0.25  # similarity below which a unit only shares words with th
 _POOR: Final = 0.2  # a passage's score below which a unit must be close to the question, or hold its words
 _COVERED: Final = 0.8
 # The more there is to choose from, the likelier something looks like an answer and is none. Then the passage must be a
-# good one, or the search and the model must agree: the best passage has nearly all words, and its most similar unit is
-# the most similar of all.
+# good one, or the place hold all words of the question and be close to it, or the search and the model must agree: the
+# best passage has nearly all words, and its most similar unit is the most similar of all.
 _CROWD: Final = 16  # units
 _GOOD: Final = 0.5  # a score above is good
 _NEAR: Final = 0.55  # least similarity, in a good passage
-_CLOSE: Final = 0.58  # the same of a named row among few units
+_CLOSE: Final = 0.58  # the same in another one, and of a named row among few units
 _SETTLES: Final = 0.6  # similarity and coverage at which a unit of the right kind is quoted alone
 _SETTLES_COVERED: Final = 0.7
 _COMPARED: Final = 400  # characters of a unit that the model reads
@@ -544,7 +544,9 @@ class _Matching:
         agreed = each.rank == 0 and near[at] == max(near) and self._whole[0] >= _COVERED
         if (agreed or near[at] >= _ALIKE) and each.unit.kind not in _KEYED:  # those are alike by the names of fields
             return True
-        return self._passages[each.rank].score > _GOOD and near[at] >= _NEAR
+        if self._passages[each.rank].score > _GOOD:
+            return near[at] >= _NEAR
+        return near[at] >= _CLOSE and covered == 1.0
 
     def confidence(self, places: Sequence[_Place], near: Sequence[float]) -> float:
         """Return the confidence that the places answer the question: from meaning, words, and the passage's score."""

@@ -6,7 +6,8 @@ from html import unescape
 from typing import TYPE_CHECKING
 
 from services.ingest_worker.extract import limits
-from services.ingest_worker.extract.html_tree import INLINE, MARK, drop_tracked, is_hidden, reshape, write_addresses
+from services.ingest_worker.extract.html_tree import FORM, INLINE, NUMBER, drop_tracked, is_hidden, present, reshape
+from services.ingest_worker.extract.page_region import keep
 from services.ingest_worker.extract.rows import table
 
 if TYPE_CHECKING:
@@ -38,9 +39,26 @@ _MARKUP = re.compile(
 )
 _ALT = re.compile(r"<img\s(?:[^<>]*?\s)?alt=[\"']([^\"'<>]*+)[\"'][^<>]*+>", re.IGNORECASE)
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
-_UNSEEN = frozenset({"script", "style", "noscript", "head", "svg", "iframe", "object", "select", "button", "form"})
+_UNSEEN = frozenset(
+    {
+        "audio",
+        "button",
+        "canvas",
+        "form",
+        "head",
+        "iframe",
+        "noscript",
+        "object",
+        "script",
+        "select",
+        "style",
+        "svg",
+        "template",
+        "video",
+    }
+)
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
-_NUMBERED = re.compile(rf"^([ \t]*+)(?:-|\d++\.) (?:#{{1,6}} )?(?:(\d++)|{MARK}([A-Za-z]++))\\?\. ", re.MULTILINE)
+_ITEM = re.compile(r"\s*+(?:-|\d++\.)(?: |\Z)")
 # Of UTF-8; lxml parses pages with them, and then refuses to write what it has read.
 _NO_XML = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]"
@@ -77,11 +95,8 @@ def declared_charset(data: bytes) -> str | None:
     return match[1].decode("ascii") if match else None
 
 
-def tree_of(source: bytes, *, links: bool = False, base: str | None = None) -> "tuple[HtmlElement | None, bool]":
-    """Return the tree, reshaped for reading, and whether libxml2's limits truncated it.
-
-    With `links`, the addresses of links stand in brackets behind their words, as `write_addresses` does with `base`.
-    """
+def tree_of(source: bytes) -> "tuple[HtmlElement | None, bool]":
+    """Return the tree, with what the page shows on demand, and whether libxml2's limits truncated it."""
     limits.check_light()
     from lxml import etree, html  # imported here, because only parser processes should load heavy libraries
 
@@ -91,8 +106,6 @@ def tree_of(source: bytes, *, links: bool = False, base: str | None = None) -> "
     except (etree.LxmlError, ValueError):
         return None, False
     drop_tracked(tree)
-    if links:
-        write_addresses(tree, next((own.get("href") for own in tree.iter("base")), None) or base)
     reshape(tree)
     return tree, any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log)
 
@@ -100,19 +113,32 @@ def tree_of(source: bytes, *, links: bool = False, base: str | None = None) -> "
 def page_text(source: str | bytes, *, whole: bool = False, base: str | None = None) -> str:
     """Return `shown_text` of the page; with `whole`, '' for a page of which only a part can be parsed."""
     data = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
-    tree, cut = tree_of(data, links=True, base=base)
-    return "" if tree is None or (cut and whole) else shown_text(tree)
+    tree, cut = tree_of(data)
+    if tree is None or (cut and whole):
+        return ""
+    present(tree, next((own.get("href") for own in tree.iter("base")), None) or base)
+    return shown_text(tree)
+
+
+def text_of(tree: "HtmlElement", main: str, base: str) -> str:
+    """Return what the page shows of its main text as Markdown, with links relative to `base`; a long page is whole."""
+    skipped = _UNSEEN - {"button", "form"} if keep(tree, main, _UNSEEN) else _UNSEEN | _AROUND
+    present(tree, base)
+    return _blocks(tree, skipped)
 
 
 def main_text(tree: "HtmlElement") -> str:
-    """Return the text of the part that the page names as its main one as Markdown; '' if it names none or several."""
+    """Return the text of the part that the page names as its main one as Markdown; '' if it names none or several.
+
+    The tree is one that `present` has written to.
+    """
     named = tree.xpath("//main | //*[@role = 'main']")
     return _blocks(named[0], _UNSEEN | _AROUND) if len(named) == 1 else ""
 
 
 def shown_text(tree: "HtmlElement") -> str:
     """Return all text of the page as Markdown; navigation, headers and footers only if there is nothing else, then
-    what is for browsers without scripts, if it is more than a remark.
+    what is for browsers without scripts, if it is more than a remark. The tree is one that `present` has written to.
     """
     if text := _blocks(tree, _UNSEEN | _AROUND) or _blocks(tree, _UNSEEN):
         return text
@@ -215,15 +241,6 @@ def _as_table(source: str) -> str:
     return f"\n{text.strip()}\n" if "| --- |" in text else source  # else it only arranges what is in it
 
 
-def numbered(markdown: str) -> str:
-    """Return the Markdown with the numbers that `reshape` wrote into it, instead of the bullets before them.
-
-    Letters stay behind bullets, because Markdown has no such numbers.
-    """
-    text = _NUMBERED.sub(lambda item: f"{item[1]}{item[2] or f'- {item[3]}'}. ", markdown)
-    return text.replace(f"\n{MARK}\n```", "\n```").replace(MARK, "")
-
-
 def flat_text(source: bytes) -> str:
     """Return the text between the tags, for a page that can't be parsed into a tree."""
     flat = _FLAT.sub(" ", source.decode("utf-8", "replace"))
@@ -249,11 +266,11 @@ def _blocks(tree: "HtmlElement", skipped: frozenset[str]) -> str:
             page.add_block("```\n" + code.strip("\n") + "\n```" if code.strip() else "")
             walk.skip_subtree()
         elif tag == "table" and (rows := _rows(element)):
-            page.add_block(table(rows))
+            page.add_block(table(rows, form=element.get(FORM) is not None))
             walk.skip_subtree()
         else:
             if tag not in _INLINE:
-                page.open(tag)
+                page.open(tag, element.get(NUMBER))
             page.depth += tag in _LISTS
             page.add(_BREAKS.get(tag))
             page.add(element.text)
@@ -267,6 +284,7 @@ class _Page:
         self._blocks: list[str] = []
         self._words: list[str] = []  # of the current block
         self._mark = ""
+        self._item = ""  # the mark of the list's item that begins here
         self.depth = 0  # of lists
 
     def add(self, words: str | None) -> None:
@@ -278,25 +296,26 @@ class _Page:
         if block:
             self._blocks.append("\n\n" + block)
 
-    def open(self, tag: str) -> None:
+    def open(self, tag: str, number: str | None = None) -> None:
         # A paragraph at the start of a list item continues the item.
-        item = tag == "li" or (self._mark.endswith("- ") and not "".join(self._words).strip())
-        self.close()
-        heading = len(tag) == 2 and tag[0] == "h" and tag[1] in "123456"
-        self._mark = "#" * int(tag[1]) + " " if heading else f"{'  ' * min(self.depth - 1, _DEEPEST)}- " if item else ""
+        item = (number or "-") if tag == "li" else "" if "".join(self._words).strip() else self._item
+        self.close(bare=tag == "li" and self._item > "-")
+        self._mark, self._item = f"{'  ' * min(self.depth - 1, _DEEPEST)}{item} " if item else "", item
+        if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456":
+            self._mark = f"{'#' * int(tag[1])} {item.lstrip('- ')}{' ' * (item > '-')}"
 
-    def close(self) -> None:
+    def close(self, *, bare: bool = False) -> None:  # a number that another list follows
         lines = map(_beside, "".join(self._words).split(_BREAK))
         line = ("\n" if not self._mark else " ").join(filter(None, lines))
-        if line:
-            tight = self._mark.endswith("- ") and bool(self._blocks) and self._blocks[-1].lstrip().startswith("- ")
-            self._blocks.append(("\n" if tight else "\n\n") + self._mark + line)
+        if line or bare:
+            tight = bool(self._item and self._blocks) and _ITEM.match(self._blocks[-1]) is not None
+            self._blocks.append(("\n" if tight else "\n\n") + (self._mark + line).rstrip())
         self._words.clear()
-        self._mark = ""
+        self._mark = self._item = ""
 
     def text(self) -> str:
         self.close()
-        return numbered("".join(self._blocks))
+        return "".join(self._blocks)
 
 
 def _beside(line: str) -> str:
@@ -306,7 +325,9 @@ def _beside(line: str) -> str:
 
 def _rows(element: "HtmlElement") -> list[list[str]]:
     """Return a table's cells; [] for a layout table, which has blocks or tables in its cells, or one cell per row."""
-    if next(element.iterfind(".//table"), None) is not None or any(each.tag in _BLOCKS for each in element.iter()):
+    named = any(sum(cell.tag == "th" for cell in row) > 1 for row in element.iter("tr"))
+    arranges = not named and any(each.tag in _BLOCKS for each in element.iter())
+    if arranges or next(element.iterfind(".//table"), None) is not None:
         return []
     for each in list(element.iterdescendants()):
         if each.tag in _UNSEEN or is_hidden(each):

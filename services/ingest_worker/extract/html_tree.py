@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from functools import cache
 from itertools import islice, pairwise, takewhile
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
@@ -36,7 +35,7 @@ _POST: Final = re.compile(  # classes of which trafilatura takes the first
 )
 _OPENED: Final = (None, "region", "tabpanel")  # roles of texts that are shown on demand; others are menus and dialogs
 HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
-_ANCHORS: Final = ("", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
+_ANCHORS: Final = ("", "\u200b", "#", "¶", "§", "🔗")  # what links say that lead to their own heading
 _PERMALINKS: Final = ("¶", "🔗")  # those that stand for nothing else, so also beside terms and captions
 _BASE: Final = re.compile(r"\b(?:10|[^\W\d_]{1,3})\Z")  # what has powers: ten, units and variables
 _RETURNS: Final = re.compile(r"back|reverse")  # in roles and classes of such links
@@ -61,15 +60,13 @@ _DRAWINGS: Final = (
     "[contains('|a|button|nav|svg|p|td|th|span|label|summary|h1|h2|h3|h4|h5|h6|', concat('|', name(), '|'))])]"
 )
 _GLUED: Final = re.compile(r"(?![\u2e80-\ua4cf])[^\W_]")  # a letter or digit that would touch a time
-_PICTURES: Final = "|img|picture|svg|video|iframe|table|figcaption|"
-_PLAIN: Final = f"//figure[.//pre or not(.//*[contains('{_PICTURES}', concat('|', name(), '|'))])]"
 _PART: Final = 3  # of a page's words that such an element has at most
 _MAIN: Final = frozenset({"html", "body", "main", "article"})
 # fmt: off
 INLINE: Final = frozenset({
-    "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
-    "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u",
-    "var", "wbr",
+    "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
+    "input", "ins", "kbd", "label", "mark", "q", "rb", "rp", "rt", "rtc", "ruby", "s", "samp", "small", "span",
+    "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 })
 _WITHIN: Final = frozenset({
     "p", "a", "abbr", "b", "br", "cite", "code", "em", "i", "kbd", "mark", "samp", "small", "span", "strong",
@@ -84,8 +81,8 @@ _LINES: Final = ("div", "li", "p", "tr")  # of code
 _ROLES: Final = {"row": "tr", "cell": "td", "gridcell": "td", "columnheader": "th", "rowheader": "th"}
 _MARK_OF_ITEM: Final = re.compile(r"\(?(?:\d{1,3}|[^\W\d_]{1,2}|[ivx]{1,4})[.)]|[•–-]")  # which is no term
 _STYLE: Final = re.compile(r"list-style(?:-type)?\s*+:\s*+(lower|upper)-(alpha|latin|roman)", re.IGNORECASE)
-MARK: Final = "⦙⦚⦙"  # no page's own; before a number in letters, and in an empty line of code, which trafilatura drops
-_EMPTY_LINE: Final = re.compile(r"\n(?=\n)")
+NUMBER: Final = "sluice-number"  # the attribute with what an item of a list begins with
+FORM: Final = "sluice-form"  # the attribute of a table without a header
 _SIGNS: Final = re.compile(
     r"(?:font-family\s*+:|\Aface:)\s*+[\"']?(symbol|wingdings(?: 2)?)[\"']?\s*+(?:[,;]|\Z)", re.IGNORECASE
 )
@@ -98,10 +95,7 @@ _NUMBERS: Final = re.compile(r"(?=\s*+\d)[\d\s]++")
 
 
 def reshape(tree: "HtmlElement") -> None:
-    """Rewrite the tree in place, in time linear to its size."""
-    _show_signs(tree)
-    _bracket_readings(tree)
-    _part_fields(tree)
+    """Show in the tree what a page shows of its own accord or on demand, in time linear to its size."""
     _link_panels(tree)
     _keep_opened(tree)
     _drop_beside(tree)
@@ -111,34 +105,59 @@ def reshape(tree: "HtmlElement") -> None:
     for hidden in list(islice(tree.iterfind(".//*[@hidden]"), _MOST)):
         if hidden.get("hidden") != "until-found" and hidden.tag not in _MAIN:
             hidden.drop_tree()
-    for player in list(islice(tree.iter("audio", "canvas", "video"), _MOST)):  # what is in them is for old browsers
-        player.drop_tree()
-    _close_inline(tree)
+    _move_captions(tree)
     _wrap_bare(tree)
     _name_panels(tree)
     _write_tables(tree)
-    _keep_framed(tree)
-    _keep_shown(tree)
     _write_drawings(tree)
-    _drop_empty(tree)
-    _keep_captions(tree)
     _write_equations(tree)
     _show_ticks(tree)
+    _keep_framed(tree)
+    _find_code(tree)
     _unwrap_forms(tree)
     _unwrap_layout(tree)
     _unwrap_items(tree)
-    notes = _links_of_notes(tree)
     _join_posts(tree)
+    notes = _links_of_notes(tree)
     _name_text(tree, notes)
     _keep_asides(tree)
     _mark_raised(tree, notes)
-    _drop_groups(tree)
-    _shape_tables(tree)
+    for link in islice(tree.xpath("//a[starts-with(@href, '#')][../text()[normalize-space()]]"), _MOST):
+        link.tag = "span"
+
+
+def _keep_framed(tree: "HtmlElement") -> None:
+    """Keep tables in an article's head, and who said a quote: trafilatura drops heads and feet."""
+    for head in list(islice(tree.iterfind(".//article//header"), _MOST)):
+        if next(head.iter("table"), None) is not None:
+            head.tag = "div"
+    for foot in list(islice(tree.iterfind(".//blockquote//footer"), _MOST)):
+        foot.tag = _block(foot)
+        foot.attrib.clear()
+
+
+def _find_code(tree: "HtmlElement") -> None:
+    """Make code of what only its class names so, without the numbers of lines."""
     for shown in islice(tree.xpath("//div[@class = 'fragment'][.//div[@class = 'line']]"), _MOST):  # of Doxygen
         shown.tag = "pre"
     for span in list(islice(tree.iterfind(".//pre//span[@class]"), _MOST)):
         if span.getparent() is not None and _GUTTER.search(span.get("class") or ""):
             span.drop_tree()
+
+
+def present(tree: "HtmlElement", base: str | None) -> None:
+    """Write into the tree's text what only its tags say, in time linear to its size: addresses, numbers, merged cells.
+
+    With a `base`, which may be '', links are joined with it and written as Markdown's.
+    """
+    write_addresses(tree, base)
+    _show_signs(tree)
+    _bracket_readings(tree)
+    _part_fields(tree)
+    _part_times(tree)
+    _lift_captions(tree)
+    _drop_groups(tree)
+    _shape_tables(tree)
     _number_items(tree)
     _join_terms(tree)
     _mark_code(tree)
@@ -186,18 +205,6 @@ def _write_tables(tree: "HtmlElement") -> None:
                 each.drop_tag()
 
 
-def _close_inline(tree: "HtmlElement") -> None:
-    """Take away what is left open around blocks, such as the fonts of old pages; a paragraph holds none of them."""
-    for block in list(islice(tree.iter("p", "table", "ul", "ol", "pre", *HEADINGS), _MOST)):
-        while (around := block.getparent()) is not None and around.tag in _FONTS and not is_hidden(around):
-            around.drop_tag()
-        if around is not None and around.tag == "p" and not is_hidden(around):
-            moved = [block, *block.itersiblings()]
-            moved[-1].tail, around.tail = f"{moved[-1].tail or ''} {around.tail or ''}", None
-            for each in reversed(moved):
-                around.addnext(each)
-
-
 def _wrap_bare(tree: "HtmlElement") -> None:
     """Make a paragraph of a text that stands between blocks with nothing around it: trafilatura drops it."""
     for block in list(islice(tree.iter(*_APART), _MOST)):
@@ -211,7 +218,7 @@ def _wrap_bare(tree: "HtmlElement") -> None:
 
 
 def _drop_groups(tree: "HtmlElement") -> None:
-    """Take the groups of rows away, with which trafilatura drops a header's text."""
+    """Put a table's rows right into it, those of its foot at its end."""
     for cell in list(islice(tree.iterfind(".//tr/*[@rowspan='0']"), _FEW)):  # down to the end of its group
         cell.set("rowspan", str(1 + sum(1 for _ in islice(next(cell.iterancestors()).itersiblings("tr"), _MOST))))
     for group in list(islice(tree.iter("thead", "tbody", "tfoot"), _MOST)):
@@ -221,44 +228,18 @@ def _drop_groups(tree: "HtmlElement") -> None:
 
 
 def _shape_tables(tree: "HtmlElement") -> None:
-    """Write merged cells and lists in cells into each row, with a header above rows that trafilatura drops without."""
+    """Write merged cells and lists in cells into each row, and mark forms, which have no header."""
     for table in list(islice(tree.iter("table"), _MOST)):
         _flatten_tables(table)
         if not _become_code(table) and next(table.iterdescendants("table"), None) is None:
             _flatten_lists(table)
-            first = next(table.iter("tr"), None)
-            names = first is not None and (next(table.iter("th"), None) is None or _is_bold(first))
             rows = [[*row.iterchildren("td", "th")] for row in islice(table.iter("tr"), _MOST)]
             beside = all(len(row) > 1 and row[0].tag == "th" and row[1].tag == "td" for row in rows)
             unnamed = bool(rows) and any(cell.tag == "td" for cell in rows[0])
             said = [list(map(words, row)) for row in (rows if max(map(len, rows), default=0) > 3 else rows[:2])]
-            form = len(rows) > 1 and (beside or (unnamed and is_form(said)))
+            if len(rows) > 1 and (beside or (unnamed and is_form(said))):
+                table.set(FORM, "")
             _spread(table)
-            if form and first is not None:  # its header is blank
-                first.addprevious(first.makeelement("tr"))
-                first.getprevious().extend([first.makeelement("th") for _ in first])
-                first.getprevious()[0].text = MARK
-            elif names and first is not None and len(first) > 1:
-                for cell in first.iterchildren("td"):  # trafilatura drops tables without a header
-                    cell.tag = "th"
-
-
-def _is_bold(row: "HtmlElement") -> bool:
-    cells = [cell for cell in row if words(cell)]
-    return len(cells) > 1 and all(words(cell) == " ".join(map(words, cell.iter("b", "strong"))) for cell in cells)
-
-
-def _drop_empty(tree: "HtmlElement") -> None:
-    """Drop anchors and spacers, with which trafilatura drops the text behind them, and underlines: it writes tags."""
-    from lxml import etree  # imported here, because only parser processes should load heavy libraries
-
-    for element in list(tree.iter("a", "b", "div", "em", "i", "span", "strong")):
-        empty = not len(element) and not (element.text or "").strip() and (element.tail or "").strip()
-        if empty and element.tag == "div":
-            element.tail = f" {element.tail}"
-        if empty:
-            element.tag = "u"
-    etree.strip_tags(tree, "u", "q")  # all at once: `drop_tag` writes all of the text before each anew
 
 
 def _drop_anchors(tree: "HtmlElement") -> None:
@@ -272,48 +253,14 @@ def _drop_anchors(tree: "HtmlElement") -> None:
         editor.drop_tree()
 
 
-def _keep_framed(tree: "HtmlElement") -> None:
-    """Keep code within a border, tables in an article's head, and the foot of a quote, which trafilatura
-    drops; a heading that opens a text is one, without the mark that trafilatura puts before it.
-    """
-    for pre in islice(tree.iter("pre"), _MOST):
-        for each in pre.iterancestors():
-            if "border" in (each.get("style") or "") and not is_hidden(each):
-                each.attrib.pop("style")
-    for head in list(islice(tree.iter("header"), _MOST)):
-        if next(head.iterancestors("article"), None) is not None and next(head.iter("table"), None) is not None:
-            head.tag = "div"
-    for foot in list(islice(tree.iterfind(".//blockquote//footer"), _MOST)):
-        foot.tag = _block(foot)
-        foot.attrib.clear()  # one named a footer is dropped
-    for opener in list(islice(tree.iter("summary"), _MOST)):
-        if next(opener.iter(*HEADINGS), None) is not None:
-            opener.tag = "div"
-
-
-def _keep_shown(tree: "HtmlElement") -> None:
-    """Keep figures without a picture, and times within a text and in cells, which trafilatura drops; a time alone in
-    its paragraph is the page's own.
-    """
-    for figure in list(islice(tree.xpath(_PLAIN), _MOST)):
-        # A pull quote repeats a sentence of the text; one within another figure is done with it.
-        if figure.tag == "figure" and "pullquote" not in (figure.get("class") or ""):
-            for each in figure.iter("figure", "div"):
-                each.tag = _block(each)
-    said = cache(words)  # a paragraph may have many times
+def _part_times(tree: "HtmlElement") -> None:
+    """Put blanks around times within a text that only their style sets apart."""
     for time in list(islice(tree.iter("time"), _MOST)):
-        around = next((each for each in time.iterancestors() if each.tag not in INLINE), None)
-        if around is not None and (
-            around.tag in ("td", "th", "dd")
-            or (around.tag in ("p", "li", "blockquote", *HEADINGS) and said(around) != words(time))
-        ):
-            before, ahead, tail = time.getprevious(), text_before(time), time.tail or ""
-            if _GLUED.match(ahead[-1:]) or (not ahead and before is not None and before.tag != "br"):
-                time.text = f" {time.text or ''}"
-            if _GLUED.match(tail) or (not tail and time.getnext() is not None):
-                time.tail = f" {tail}"
-            time.tag = "span"
-            time.attrib.clear()
+        before, ahead, tail = time.getprevious(), text_before(time), time.tail or ""
+        if _GLUED.match(ahead[-1:]) or (not ahead and before is not None and before.tag != "br"):
+            time.text = f" {time.text or ''}"
+        if _GLUED.match(tail) or (not tail and time.getnext() is not None):
+            time.tail = f" {tail}"
 
 
 def _write_drawings(tree: "HtmlElement") -> None:
@@ -324,7 +271,6 @@ def _write_drawings(tree: "HtmlElement") -> None:
         said = [words(each) for each in drawing.iter("text") if each not in unseen]
         if any(map(_WORD.search, said)):
             drawing[:], drawing.tag, drawing.text = [], "p", "; ".join(filter(None, said))
-            drawing.attrib.clear()
 
 
 def _show_ticks(tree: "HtmlElement") -> None:
@@ -343,22 +289,22 @@ def _show_ticks(tree: "HtmlElement") -> None:
                 continue  # a filter or a switch of the page
         if box.tag != "li":
             box.tag = "span"
-            box.attrib.clear()
         elif box.find(".//input") is not None:
             continue
         _begin_with(box, f" [{'x' if done else ' '}]")
 
 
-def _keep_captions(tree: "HtmlElement") -> None:
-    """Make captions paragraphs: trafilatura drops those of figures, and takes those of tables for headers."""
+def _lift_captions(tree: "HtmlElement") -> None:
+    """Put the captions of tables above them."""
     for caption in list(islice(tree.iter("caption"), _MOST)):
         if (table := caption.getparent()) is not None and table.tag == "table":
             caption.drop_tree()
             caption.tag, caption.tail = "p", None
-            caption.attrib.clear()  # one with a border is dropped
-            for each in caption.iterdescendants():
-                each.attrib.pop("class", None)  # one named a caption is dropped
             table.addprevious(caption)
+
+
+def _move_captions(tree: "HtmlElement") -> None:
+    """Make captions of figures paragraphs beside them: trafilatura drops them."""
     for caption in reversed(list(islice(tree.iter("figcaption"), _MOST))):  # each goes right behind its figure
         figure = next(reversed([*caption.iterancestors("figure")]), None)
         if figure is None:
@@ -366,9 +312,6 @@ def _keep_captions(tree: "HtmlElement") -> None:
         begins = caption is figure[0]
         caption.drop_tree()
         caption.tag, caption.tail = "p", None
-        if next(figure.iter("table", "pre"), None) is not None:
-            for each in caption.iter():
-                each.attrib.pop("class", None)  # with which trafilatura drops it as a picture's
         if begins:
             figure.addprevious(caption)
         else:
@@ -386,7 +329,7 @@ def _link_panels(tree: "HtmlElement") -> None:
         alone = around is not None and beside[around] == 1 and any(map(str.isalpha, words(listed)))
         panels = around.xpath(".//*[@role = 'tabpanel'][not(@id)]") if alone else []
         for number, (tab, panel) in enumerate(zip(tabs, panels, strict=True) if len(tabs) == len(panels) else ()):
-            panel.set("id", f"{MARK}{id(listed)}-{number}")
+            panel.set("id", f"{NUMBER}-{id(listed)}-{number}")
             tab.set("aria-controls", panel.get("id") or "")
     for later in islice(tree.iterfind(".//div[@class]"), _MOST):
         if _SHOWN_LATER.search(later.get("class") or ""):  # trafilatura drops what has this name
@@ -403,29 +346,33 @@ def _keep_opened(tree: "HtmlElement") -> None:
             template.drop_tree()
     opened = {each.get("id"): each for each in tree.iterfind(".//*[@id]")}
     for button in list(islice(tree.xpath("//button | //*[@role = 'tab']"), _MOST)):
-        parent, below = button.getparent(), opened.pop(button.get("aria-controls"), None)
-        if below is None and parent is not None and parent.tag in HEADINGS and button.get("aria-expanded"):
-            beside = parent.getnext()  # of an accordion
-            below = beside if beside is not None and beside.tag == "div" and _is_answer(beside) else None
-        shown = below is not None and below.tag not in ("nav", *_MAIN) and below.get("role") in _OPENED
-        if below is not None and shown and button not in below.iterancestors():
-            for name in ("hidden", "aria-hidden", *(["style"] if is_hidden(below) else ())):
-                below.attrib.pop(name, None)
-            below.tag = _block(below) if below.tag == "div" else below.tag
-        else:
-            below = None
+        parent, below = button.getparent(), _opened(button, opened.pop(button.get("aria-controls"), None))
         if parent is not None and parent.tag in HEADINGS:
-            button.tag = "span"
-            whole = len(parent) <= _FEW and words(button) == words(parent)
-            kept = {} if whole else dict(button.attrib)  # trafilatura drops what is named a button
-            button.attrib.clear()
-            button.attrib.update(kept)
+            if len(parent) <= _FEW and 2 * len(words(button)) < len(words(parent)):
+                button.drop_tree()  # it does something with the part
+            else:
+                button.tag = "span"
         elif below is not None and any(text.strip() for text in islice(below.itertext(), _FEW)):
             button.drop_tree()
             button.tag, button.tail = "p", None
             below.addprevious(button)
     for panel in list(islice(tree.iterfind(".//*[@role='tabpanel'][@hidden]"), _MOST)):
         panel.attrib.pop("hidden")
+
+
+def _opened(button: "HtmlElement", named: "HtmlElement | None") -> "HtmlElement | None":
+    """Show and return what the button opens: what it names, or the answer below its heading."""
+    parent, below = button.getparent(), named
+    if below is None and parent is not None and parent.tag in HEADINGS and button.get("aria-expanded"):
+        beside = parent.getnext()  # of an accordion
+        below = beside if beside is not None and beside.tag == "div" and _is_answer(beside) else None
+    shown = below is not None and below.tag not in ("nav", *_MAIN) and below.get("role") in _OPENED
+    if below is None or not shown or button in below.iterancestors():
+        return None
+    for name in ("hidden", "aria-hidden", *(["style"] if is_hidden(below) else ())):
+        below.attrib.pop(name, None)
+    below.tag = _block(below) if below.tag == "div" else below.tag
+    return below
 
 
 def _is_answer(panel: "HtmlElement") -> bool:
@@ -474,17 +421,11 @@ def _write_equations(tree: "HtmlElement") -> None:
 
 
 def _bracket_readings(tree: "HtmlElement") -> None:
-    """Put readings beside East Asian words into brackets where the page has none for browsers without ruby.
-
-    Their tags go: trafilatura drops what is in them.
-    """
-    from lxml import etree  # as above
-
+    """Put readings beside East Asian words into brackets where the page has none for browsers without ruby."""
     for reading in list(islice(tree.iterfind(".//ruby//rt"), _MOST)):
         before = reading.getprevious()
         if before is None or before.tag != "rp":
             enclose(reading, "（", "）")
-    etree.strip_tags(tree, "ruby", "rb", "rt", "rtc", "rp")
 
 
 def _part_fields(tree: "HtmlElement") -> None:
@@ -766,13 +707,15 @@ def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
     for link in root.iter("a"):
         address, said = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
         address = joined(base, address) if base and not address.startswith("#") else address
-        if not said.strip() or address in said:
+        code = next(link.iterancestors("code", "pre"), None)
+        if not said.strip() or address in said or (code is not None and (code.tag == "code" or base is not None)):
             continue
         named = next(_innermost(link), link)  # a link around a heading and a text
-        if ADDRESS.fullmatch(address):
-            enclose(named, "", f" ({address})")
-        elif base is not None and RELATIVE.fullmatch(address) and not {"[", "]"} & set(said):
+        known = ADDRESS.fullmatch(address)
+        if base is not None and (known or RELATIVE.fullmatch(address)) and not {"[", "]"} & set(said):
             enclose(named, "[", f"]({address})")
+        elif known:
+            enclose(named, "", f" ({address})")
 
 
 def _innermost(element: "HtmlElement") -> "Iterator[HtmlElement]":
@@ -790,7 +733,7 @@ def joined(base: str, link: str) -> str:
 
 
 def _number_items(tree: "HtmlElement") -> None:
-    """Write the numbers of ordered lists into their items, in the list's own kind of numbers."""
+    """Give the items of ordered lists their numbers, in the list's own kind of them; Markdown has digits only."""
     for listed in list(islice(tree.iter("ol"), _MOST)):
         if next(listed.iterancestors("pre"), None) is not None:  # lines of code
             continue
@@ -803,7 +746,7 @@ def _number_items(tree: "HtmlElement") -> None:
             kind = kind.upper() if styled[1].lower() == "upper" else kind
         for item in islice(listed.iterchildren("li"), _MOST):
             number = whole(item.get("value"), number)
-            _begin_with(item, f"{_numeral(number, kind)}.")
+            item.set(NUMBER, f"{_numeral(number, kind)}.")
             number += step
 
 
@@ -818,13 +761,13 @@ def _begin_with(item: "HtmlElement", mark: str) -> None:
 
 
 def _numeral(number: int, kind: str) -> str:
-    """Return the number as letters (a, A) or in Roman figures (i, I) behind `MARK`, else as it is."""
+    """Return the number as letters (a, A) or in Roman figures (i, I) behind a bullet, else as it is."""
     left = number if 0 < number < _MOST else 0
     said = counted(left, "i") if left and kind in ("i", "I") else ""
     while left and kind in ("a", "A"):  # aa, ab, …; other programs than browsers write aa, bb, …
         left, digit = divmod(left - 1, 26)
         said = chr(ord("a") + digit) + said
-    return f"{MARK}{said.upper() if kind.isupper() else said}" if said else str(number)
+    return f"- {said.upper() if kind.isupper() else said}" if said else str(number)
 
 
 def _join_terms(tree: "HtmlElement") -> None:
@@ -869,15 +812,14 @@ def _lines(code: "HtmlElement") -> str:
 
 
 def _mark_code(tree: "HtmlElement") -> None:
-    """Mark what is preformatted as code, of which trafilatura keeps the lines, and its empty lines."""
+    """Write preformatted text line by line, and the signs of Markdown around code within a text."""
     for pre in list(islice(tree.iter("pre"), _MOST)):
-        if pre.find(".//code") is None:
-            write_addresses(pre)
         text = _lines(pre)
-        pre[:], pre.text = [pre.makeelement("code")], None
-        if "\n" not in text.strip("\n") and next(pre.iterancestors("li", "td", "th"), None) is None:
-            text += f"\n{MARK}"  # else trafilatura writes it beside the next one
-        pre[0].text = _EMPTY_LINE.sub(rf"\n{MARK}", text)
+        pre[:], pre.text = [], text
+    for code in list(islice(tree.iter("code", "kbd", "samp", "tt"), _MOST)):
+        said = words(code)
+        if said and "`" not in said and next(code.iterancestors("pre", "code", "kbd"), None) is None:
+            code[:], code.text = [], f"`{said}`"
 
 
 def _mark_raised(tree: "HtmlElement", notes: set[Any]) -> None:

@@ -296,13 +296,14 @@ def _is_grouped(above: Sequence[str], below: Sequence[str]) -> bool:
     )
 
 
-def table(rows: Sequence[Sequence[str]], *, headed: bool = True) -> str:
+def table(rows: Sequence[Sequence[str]], *, headed: bool = True, form: bool = False) -> str:
     """Return a Markdown table with the first row as its header; '' if all cells are blank.
 
-    Where nothing says that it is `headed`, and the first row looks like those below it, the header is blank.
+    Where nothing says that it is `headed`, and the first row looks like those below it, or where it is a `form` of
+    names with values, the header is blank.
     """
     filled = [row for row in rows if any(map(str.strip, row))]
-    if not headed and begins_with_data(filled):
+    if filled and (form or (not headed and begins_with_data(filled))):
         filled.insert(0, [""])
     cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in filled]
     width = max(map(len, cells), default=0)

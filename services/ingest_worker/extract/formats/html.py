@@ -4,9 +4,8 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from services.ingest_worker.extract import limits
 from services.ingest_worker.extract.archive import ADDRESS
@@ -17,13 +16,12 @@ from services.ingest_worker.extract.html_markdown import (
     declared_charset,
     flat_text,
     main_text,
-    numbered,
     part_text,
     shown_text,
+    text_of,
     tree_of,
 )
-from services.ingest_worker.extract.html_tree import HEADINGS, NAMED, RELATIVE, joined
-from services.ingest_worker.extract.safe_xml import words
+from services.ingest_worker.extract.html_tree import joined, present
 from shared.contracts import Note
 from shared.errors import Rejected
 from shared.inputs.limits import LONGEST_URL
@@ -48,17 +46,7 @@ _ABOUT = {
 }
 _MOST_ROBOTS, _ROBOTS_CHARACTERS = 100, 500
 _ROBOTS = "//meta[contains('|robots|sluice|', concat('|', translate(@name, 'ROBTSLUICE', 'robtsluice'), '|'))]/@content"
-# Code, trafilatura's escapes of what is no Markdown where it stands (the page's own backslashes it doubles), and gaps
-_ESCAPED = re.compile(
-    r"```.*?```|`[^`\n]*+`|(?<!\\)\\\[([^\[\]\n\\]{1,200}+)\\\](?![(\[:])|(?<=\w)\\(?=_[\w{])|(?<!\\)\\(?=<[\s\d=])"
-    r"|(?<=\S)(?: ++\xa0|\xa0[ \xa0])[ \xa0]*+",
-    re.DOTALL,
-)
-_LINK = re.compile(r"⦗([^⦗⦘\n]{0,500})⦘(\d{1,9})⦘|⦘(?:\d{1,9}⦘)?|⦗")
 _CANONICAL = "//link[translate(@rel, 'CANOIL', 'canoil') = 'canonical']/@href"
-_NEAR = 50  # elements beside a link that tell whether it is within a text
-_DEEP = 4  # elements around a link up to its cell, and texts of a cell that tell whether it is blank
-_NAMING = ("li", "code", *HEADINGS)
 _SHORT_PAGE = 1_000  # characters, not counting elements that are marked as navigation
 _MORE = 1.3  # times the length of the main text
 _SHORT = 250  # characters; a shorter main text is compared with the whole page
@@ -160,30 +148,37 @@ def _links(tree: "HtmlElement") -> tuple[str, ...]:
 
 
 def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
-    main = _main_text(tree, base, favor_precision=True)
-    if len(main.text) >= _ENOUGH:
-        return main.with_links()
-    # On short pages the first try may drop the main text itself, so a try without that preference is compared with it.
-    second = _main_text(tree_of(source)[0], base, favor_precision=False)
-    more = len(second.text) / max(1, len(main.text))
-    torn = "\n| " in main.text and "\n| " not in second.text  # all words of the page, those of tables, too
-    better = more > _MUCH_MORE or (1 / _ALIKE <= more <= _ALIKE and not torn)
-    first, main = main, second if better and "\n" in second.text else main  # else all words of the page in one line
-    # In the part that the page itself names as its main one, trafilatura may take one of several articles for all.
-    page = tree_of(source, links=True, base=base)[0] if len(main.text) < _SHORT_PAGE else None
+    main = _main_text(tree, favor_precision=True)
+    if len(main) < _ENOUGH:
+        # On short pages the first try may drop the main text itself: a try without that preference is compared with it.
+        second = _main_text(tree_of(source)[0], favor_precision=False)
+        more = len(second) / max(1, len(main))
+        torn = "\n| " in main and "\n| " not in second  # all words of the page, those of tables, too
+        better = more > _MUCH_MORE or (1 / _ALIKE <= more <= _ALIKE and not torn)
+        first, main = main, second if better and "\n" in second else main  # else all words of the page in one line
+        if len(main) < _SHORT_PAGE and (text := _of_short_page(source, base, first, main)):
+            return text
+    page = tree_of(source)[0]
+    return "" if page is None or not main else cleaned(text_of(page, main, base))
+
+
+def _of_short_page(source: bytes, base: str, first: str, main: str) -> str:
+    """Return the text of a short page if trafilatura has missed most of it, else ''."""
+    page = tree_of(source)[0]
     if page is None:
-        return main.with_links()
+        return ""
+    present(page, base)
+    # In the part that the page itself names as its main one, trafilatura may take one of several articles for all.
     named = cleaned(main_text(page))
-    if len(named) < _SHORT_PAGE and _said_once(named) > _MORE * _said_once(main.text):
+    if len(named) < _SHORT_PAGE and _said_once(named) > _MORE * _said_once(main):
         return named
-    if len(main.text) >= _SHORT:
-        return main.with_links()
+    if len(main) >= _SHORT:
+        return ""
     text = cleaned(shown_text(page))
-    if 2 * len(named) >= len(text) and _said_once(named) >= _said_once(first.text):
+    if 2 * len(named) >= len(text) and _said_once(named) >= _said_once(first):
         return named
     # A short article on a page of usual size is right. A page that is short as a whole has no navigation to remove.
-    whole = len(text) < _SHORT_PAGE or len(text) > 3 * len(main.text) or not main.text
-    return text if whole else main.with_links()
+    return text if len(text) < _SHORT_PAGE or len(text) > 3 * len(main) or not main else ""
 
 
 def _said_once(text: str) -> int:
@@ -191,103 +186,21 @@ def _said_once(text: str) -> int:
     return sum(map(len, set(text.splitlines())))
 
 
-class _MainText(NamedTuple):
-    text: str  # with marks around links
-    targets: list[str]
-
-    def with_links(self) -> str:
-        """Return the text with its links in Markdown."""
-
-        def shown(link: re.Match[str]) -> str:
-            number = int(link[2] or len(self.targets))
-            return f"[{link[1]}]({self.targets[number]})" if number < len(self.targets) else ""
-
-        return _LINK.sub(shown, self.text) if self.targets else self.text
-
-
-def _main_text(tree: "HtmlElement | None", base: str, *, favor_precision: bool) -> _MainText:
-    """Return the main text as Markdown. Trafilatura changes the tree."""
+def _main_text(tree: "HtmlElement | None", *, favor_precision: bool) -> str:
+    """Return the main text as trafilatura writes it, which changes the tree."""
     import trafilatura  # imported here, because only parser processes should load it
 
-    # With its own links, trafilatura keeps other parts of a page: marks in the text change nothing.
-    targets = [] if tree is None else _mark_links(tree, base)
     try:
         text = trafilatura.extract(
             tree,
-            output_format="markdown",
+            output_format="txt",
             include_comments=False,
             with_metadata=False,
             favor_precision=favor_precision,
         )
     except Exception:  # noqa: BLE001 - RecursionError on deep pages, and others: the whole page is used instead
         text = ""
-    return _MainText(_ESCAPED.sub(_meant, numbered(cleaned(text or ""))), targets)
-
-
-def _meant(found: re.Match[str]) -> str:
-    return f"[{found[1]}]" if found[1] else found[0].removeprefix("\\") if found[0].strip() else " "
-
-
-def _is_value(cell: "HtmlElement") -> bool:
-    """Return whether it is a cell of a table in a row with others that have no links."""
-    near = (islice(cell.itersiblings(preceding=before), _NEAR) for before in (True, cell.tag == "dd"))
-    beside = chain.from_iterable(near) if cell.tag in ("td", "dd") else ()
-    return any(each.find(".//a") is None and any(map(str.strip, islice(each.itertext(), _DEEP))) for each in beside)
-
-
-def _is_announced(listed: "HtmlElement | None") -> bool:
-    """Return whether the text before a list announces it."""
-    before = None if listed is None else listed.getprevious()
-    if before is None or before.tag not in ("p", "div"):
-        return False
-    last = next((text for text in islice(_texts_back(before), _NEAR) if text and text.strip()), "")
-    return last.rstrip().endswith((":", "："))
-
-
-def _texts_back(element: "HtmlElement") -> Iterator[str | None]:
-    """Yield the texts in the element, the last one first."""
-    for child in reversed(element):
-        yield child.tail
-        yield from _texts_back(child)
-    yield element.text
-
-
-def _mark_links(tree: "HtmlElement", base: str) -> list[str]:
-    """Put marks around each link within a text, and return the addresses by the numbers in the marks."""
-    found: list[str] = []
-    texts: dict[HtmlElement, bool] = {}  # whether a block holds more than links; many links may be in a long one
-    announced: dict[HtmlElement | None, bool] = {}  # by lists, of which one may have many items
-    is_value = cache(_is_value)  # a cell may have many links
-    for link in list(islice(tree.iter("a"), limits.MOST_LINKS)):
-        target, block = (link.get("href") or "").strip(), link.getparent()
-        address = target if target.startswith("#") else joined(base, target)
-        if block is None:
-            continue
-        if (text := block.getparent()) is not None and text.get(
-            "class"
-        ) == NAMED:  # or paragraphs with many are dropped
-            link.tag = "span"
-        if block not in texts:
-            near = islice(block, _NEAR)
-            texts[block] = (
-                bool((block.text or "").strip()) or any((each.tail or "").strip() for each in near) or is_value(block)
-            )
-            listed = block.getparent()
-            if block.tag == "li" and not texts[block]:
-                if listed not in announced:
-                    announced[listed] = _is_announced(listed)
-                texts[block] = announced[listed]
-        cell = next((each for each in islice(link.iterancestors(), _DEEP) if each.tag == "td"), None)
-        if cell is not None and is_value(cell):
-            link.tag = "span"
-        known = ADDRESS.fullmatch(address) or RELATIVE.fullmatch(address)
-        # trafilatura drops short texts with links
-        if texts[block] and (block.tag in _NAMING or target.startswith("#")):
-            link.tag = "span"
-        if texts[block] and known and address not in (link.text or "") and words(link):  # no picture
-            link.text, link.tail = f"⦗{link.text or ''}", f"⦘{len(found)}⦘{link.tail or ''}"
-            found.append(address)
-    return found
+    return cleaned(text or "")
 
 
 FORMAT = Format(
@@ -297,5 +210,5 @@ FORMAT = Format(
     sniff=lambda data: _PAGE.match(data.removeprefix(b"\xef\xbb\xbf"), 0, 4 * _HEAD) is not None,
     read=read,
     libraries=("chardet", "lxml", "trafilatura"),
-    revision=18,
+    revision=19,
 )

@@ -24,7 +24,7 @@ _TYPE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 # What only some files have; the others aren't looked at a second time.
 _SIGN = re.compile(
     rb"\"collapse\"|\"percentage\"|\"currency\"|min-integer-digits=\"0*+[2-9]|<number:text|table:formula=|<text:a\s|-spanned=\"(?!1\")"
-    rb"|<table:table-header-rows|display-filter-buttons=\"true|VerticalSplitMode\"[^<>]*+>2<"
+    rb"|<table:table-header-rows|display-filter-buttons=\"true|VerticalSplitMode\"[^<>]{0,200}+>2<"
 )
 _FAR = re.compile(rb"number-rows-repeated=\"\d{5,}")
 _BEHIND = re.compile(_FAR.pattern + rb"|value-type=|</table:table>")

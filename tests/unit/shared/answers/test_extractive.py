@@ -489,7 +489,7 @@ def test_of_a_question_in_a_language_that_the_model_does_not_read_nearness_alone
     assert answer(question, passages, found, [0.71], english(lambda word: float(len(word))))[0]
 
 
-def test_of_much_to_choose_from_a_place_must_be_in_a_good_passage_or_the_best_by_words_and_meaning() -> None:
+def test_of_much_to_choose_from_a_place_must_be_in_a_good_passage_or_hold_all_words() -> None:
     few = "The barge is moored at the lock. The lamp of the barge is lit."
     crowd = few + "".join(f" Barge {number} was painted." for number in range(20))
 

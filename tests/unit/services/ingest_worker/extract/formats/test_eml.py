@@ -303,7 +303,7 @@ def test_links_of_a_saved_page_are_those_of_its_address_and_of_a_mail_none() -> 
         for place in ("Content-Location: https://example.org/d/a.html\n", "")
     )
 
-    assert saved.endswith("See the quay (https://example.org/d/b.html).")
+    assert saved.endswith("See [the quay](https://example.org/d/b.html).")
     assert sent.endswith("See the quay.")
 
 
