@@ -73,7 +73,6 @@ _WITHIN: Final = frozenset({
     "sub", "sup", "time", "u", "var",
 })
 # fmt: on
-_FONTS: Final = ("font", "b", "i", "u", "big", "small", "strong", "em", "span")
 _HOLDERS: Final = ("body", "div", "section", "article", "main", "center")
 _APART: Final = ("hr", "p", "table", "ul", "ol", "pre", *HEADINGS)
 _STARTS: Final = frozenset({"p", "div", "section", "article", *HEADINGS})  # with which an item may start
@@ -647,10 +646,9 @@ def _flatten_lists(table: "HtmlElement") -> None:
         for code in list(cell.iter("pre")):
             code.tag, code.text, code[:] = "code", words(code), []
         lists = list(cell.iter("ul", "ol"))
-        tag = "span" if cell.find(".//p") is None else "p"  # trafilatura drops a span between paragraphs
         for each in reversed(lists) if len(words(cell)) <= 1_000 else ():
             each.text = f" {'; '.join(filter(None, map(words, each.iterchildren('li'))))} "
-            each.tag, each[:], each.tail = tag, [], f" {each.tail or ''}"
+            each.tag, each[:], each.tail = "span", [], f" {each.tail or ''}"
 
 
 def _spread(table: "HtmlElement") -> None:
@@ -673,7 +671,6 @@ def _spread(table: "HtmlElement") -> None:
     for _ in range(joined):
         rows.pop(1).drop_tree()
         cells.pop(1)
-    write_addresses(table)  # as text: trafilatura would drop a table of links
     for row, own, shown in zip(rows, cells, texts, strict=True):
         told = iter([] if joined and row is rows[0] else list(map(words, own)))
         kind = "th" if own and all(cell.tag == "th" for cell in own) else "td"
@@ -701,9 +698,6 @@ def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
         if words(struck) and next(struck.iterancestors("pre", "del", "s", "strike"), None) is None:
             for each in list(_innermost(struck)) or [struck]:
                 enclose(each, "~~", "~~")
-    for struck in list(root.iter("del", "s", "strike")):
-        if next(struck.iterancestors("pre"), None) is None:
-            struck.tag = "span"  # a table is written on its own, too
     for link in root.iter("a"):
         address, said = (link.get("href") or "").strip(), "".join(map(str, link.itertext()))
         address = joined(base, address) if base and not address.startswith("#") else address
