@@ -64,8 +64,7 @@ async def state(store: Store, generation: Generation) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in (generation.chunks, generation.heads, ledger.COLLECTION):
         for point in (await store.scroll(name, limit=1000, vectors=True)).points:
-            payload = dict(point.payload)
-            payload |= json.loads(payload.pop("entry", "{}"))
+            payload = json.loads(json.dumps(point.payload))
             for field in ("rev", "writer", "earlier"):
                 payload.pop(field, None)
             for field in ("at", "replaced", "changed", "extractedAt", "chunkedAt"):  # the log forgets these

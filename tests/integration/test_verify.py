@@ -76,8 +76,7 @@ class Rig:
 
     async def change_entry(self, name: str, part: str, **fields: Any) -> None:
         [point] = await self.parts.store.retrieve(ledger.COLLECTION, [name])
-        entry = json.loads(point.payload["entry"])
-        payload = {**point.payload, "entry": json.dumps({**entry, part: {**entry[part], **fields}})}
+        payload = {**point.payload, part: {**point.payload[part], **fields}}
         await self.parts.store.upsert(ledger.COLLECTION, [Point(id=name, payload=payload)])
 
     async def everything(self) -> dict[str, dict[str, Any]]:
@@ -87,8 +86,7 @@ class Rig:
             page = await self.parts.store.scroll(name, limit=1000, vectors=True)
             assert page.after is None
             for point in page.points:
-                payload = dict(point.payload)
-                payload |= json.loads(payload.pop("entry", "{}"))
+                payload = json.loads(json.dumps(point.payload))
                 payload.pop("rev", None), payload.pop("writer", None), payload.pop("earlier", None)
                 for field in ("at", "extractedAt", "chunkedAt"):
                     payload.get("last", {}).pop(field, None)

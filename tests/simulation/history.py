@@ -18,7 +18,7 @@ from shared.log import Record
 from shared.runtime.body_budget import MemoryBudget
 from shared.state.index import Generation, Index, vector_hash
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.state.ledger import Ledger, entry_in
+from shared.state.ledger import Entry, Ledger
 from shared.state.statuses import Statuses
 from shared.store import Filter, Ids, Match, Point
 from shared.store.bm25 import Bm25
@@ -163,18 +163,17 @@ def _ledger_differs(store: MemoryStore, want: Mapping[str, Expected]) -> list[st
         if point is None:
             found.append(f"I3: nobody knows {id_}")
             continue
-        entry = entry_in(point.payload)
-        last = entry.last
-        place = (last.place.time, last.place.partition, last.place.offset)
+        last = point.payload["last"]
+        place = (last["place"]["time"], last["place"]["partition"], last["place"]["offset"])
         deletes = each.newest.texts is None
         ends = {"failed"} if each.failed else {"deleted", "unchanged"} if deletes else DONE
-        if last.status not in ends or place != each.newest.place:
+        if last["status"] not in ends or place != each.newest.place:
             found.append(f"I3: {id_} should be {'/'.join(sorted(ends))} at {each.newest.place}, and is {last}")
         elif not (each.failed or deletes):
-            title, tags = entry.title, entry.tags
+            title, tags = point.payload.get("title"), tuple(point.payload.get("tags", ()))
             if (each.newest.title or title, each.newest.tags) != (title, tags):  # without one, the text's own
                 found.append(f"I3: {id_} should be called {each.newest.title} {each.newest.tags}, not {title} {tags}")
-        if each.newest.erases and any(getattr(entry, name) for name in NAMING):
+        if each.newest.erases and any(map(point.payload.get, NAMING)):
             found.append(f"{id_} is erased, and its entry names it: {point.payload}")
     return found
 
@@ -184,7 +183,7 @@ def _ends_differ(store: MemoryStore, submissions: Mapping[str, Sequence[Sent]], 
     found = []
     for id_, all_ in submissions.items():
         point = store.points(LEDGER).get(id_)
-        entry = None if point is None else entry_in(point.payload)
+        entry = None if point is None else msgspec.convert(point.payload, Entry)
         answers = [each for each in all_ if not each.fails(mended=mended)][-1:]
         for each in all_ if entry is not None else ():
             time, partition, offset = each.place
@@ -240,14 +239,14 @@ def _truth_differs(world: World) -> list[str]:
         head, entry = heads.get(id_), world.store.points(LEDGER).get(id_)
         if head is not None and document["version"] < head.payload["version"]:
             found.append(f"the truth keeps version {document['version']} below its head: {head.payload}")
-        listed = () if entry is None else entry_in(entry.payload).published
+        listed = () if entry is None else entry.payload.get("published", ())
         if document["version"] not in listed and id_ not in world.watch.uncounted:
             found.append(f"the truth keeps version {document['version']} of {id_}, and the ledger lists {listed}")
     entries = world.store.points(LEDGER).values() if world.plan.calm else ()  # a crash may leave one to the sweep
     return found + [
         f"the truth keeps too many versions that failed: {entry.payload}"
         for entry in entries
-        if len(entry_in(entry.payload).failed) > world.most_failed
+        if len(entry.payload.get("failed", ())) > world.most_failed
     ]
 
 

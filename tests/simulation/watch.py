@@ -11,7 +11,6 @@ from aiokafka import TopicPartition
 from shared.log import Record
 from shared.state.index import Generation, embedded_text
 from shared.state.ledger import COLLECTION as LEDGER
-from shared.state.ledger import entry_in
 from shared.store import StoreHit
 from tests.fakes.store import MemoryStore
 
@@ -128,7 +127,7 @@ class Watch:
         for record in truth:
             id_, _, version = (record.key or b"").decode().partition("/")
             entry = self._store.points(LEDGER).get(id_)
-            if entry is None or entry_in(entry.payload).accepted.version < int(version):
+            if entry is None or entry.payload["accepted"].get("version", 0) < int(version):
                 self.uncounted.add(id_)
 
     def read(self, id_: str, texts: tuple[str, ...], *, since: int) -> None:
@@ -185,9 +184,9 @@ class Watch:
         """A status that says done is written after what it speaks of."""
         heads = self._store.points(self._heads)
         for id_, entry in self._store.points(LEDGER).items():
-            last = entry_in(entry.payload).last
-            if last.status not in DONE or id_ in self._torn:
+            last = entry.payload["last"]
+            if last["status"] not in DONE or id_ in self._torn:
                 continue
             head = heads.get(id_)
-            if head is None or head.payload["version"] < last.version:
-                self.violations.append(f"I3: {id_} is {last.status} at version {last.version}, and not there")
+            if head is None or head.payload["version"] < last["version"]:
+                self.violations.append(f"I3: {id_} is {last['status']} at version {last['version']}, and not there")

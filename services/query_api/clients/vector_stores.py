@@ -126,7 +126,7 @@ async def openai_vector_stores(request: ApiRequest) -> VectorStoreList:
 async def openai_vector_store(id_: FromPath[str], request: ApiRequest) -> VectorStoreCard:
     """Show the store."""
     check_store(id_)
-    statuses = await request.part(Resources).ledger.counts("last.status", of_tenant(request.user.tenant))
+    statuses = await request.part(Resources).ledger.statuses(of_tenant(request.user.tenant))
     total, failed = sum(statuses.values()), statuses.get("failed", 0)
     done = sum(statuses.get(each, 0) for each in _ENDED)
     waiting = total - done - failed

@@ -283,7 +283,7 @@ async def rag_documents(request: ApiRequest, wanted: NamedDependency[ListQuery])
     must: list[Condition] = [Match("tenant", (tenant,))]
     if path is not None:
         everywhere = Filter(must=tuple(must))
-        sources = await request.part(Resources).ledger.counts("source", everywhere) if source is None else (source,)
+        sources = await request.part(Resources).ledger.sources(everywhere) if source is None else (source,)
         must.append(Ids(tuple(id_of(tenant, each, path) for each in sources)))
     elif source is not None:
         must.append(Match("source", (composed(source),)))

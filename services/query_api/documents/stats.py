@@ -184,9 +184,9 @@ class Census:
         With `sizes`, every head is read, 256 at a time.
         """
         counts, chunks, sources, recent = await asyncio.gather(
-            self.base.ledger.counts("last.status", _of(tenant)),
+            self.base.ledger.statuses(_of(tenant)),
             self.base.index.tenant_points(tenant),
-            self.base.ledger.counts("source", of_tenant(tenant)),
+            self.base.ledger.sources(of_tenant(tenant)),
             self._recent(tenant),
         )
         documents = {str(status): counts.get(status, 0) for status in STATUSES}
@@ -210,7 +210,7 @@ class Census:
         newest = int(self.now()) // BUCKET_S * BUCKET_S
         starts = range(newest - (BUCKETS - 1) * BUCKET_S, newest + 1, BUCKET_S)
         ranges = [Range("updatedAt", gte=start * 1000, lt=(start + BUCKET_S) * 1000) for start in starts]
-        counts = await asyncio.gather(*(self.base.ledger.counts("last.status", _of(tenant, each)) for each in ranges))
+        counts = await asyncio.gather(*(self.base.ledger.statuses(_of(tenant, each)) for each in ranges))
         return [
             Bucket(iso(start * 1000), sum(each.values()), each.get("failed", 0))
             for start, each in zip(starts, counts, strict=True)

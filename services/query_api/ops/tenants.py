@@ -61,9 +61,9 @@ async def ops_tenants(request: ApiRequest) -> TenantList:
     """List the tenants that have documents, dead letters or keys."""
     ledger, letters = request.part(Resources).ledger, request.part(DeadLetterService).open
     all_, deleted, erased, lettered = await asyncio.gather(
-        ledger.counts("tenant", EVERYTHING),
-        ledger.counts("tenant", Filter(must=(_DELETED,), must_not=(_ERASED,))),
-        ledger.counts("tenant", Filter(must=(_ERASED,))),
+        ledger.tenants(EVERYTHING),
+        ledger.tenants(Filter(must=(_DELETED,), must_not=(_ERASED,))),
+        ledger.tenants(Filter(must=(_ERASED,))),
         letters.tenants(),
     )
     open_ = {tenant: (await letters.newest(LetterFilter(tenant=tenant), limit=1)).total for tenant in lettered}

@@ -8,21 +8,8 @@ from uuid import UUID
 import msgspec
 
 from shared.contracts import LogPosition, Status
-from shared.state.ledger import (
-    COLLECTION,
-    INDEXES,
-    REMEMBERED_MS,
-    End,
-    Entry,
-    Last,
-    Ledger,
-    Transition,
-    finished,
-    shortened,
-    stored,
-)
+from shared.state.ledger import REMEMBERED_MS, End, Entry, Last, Ledger, Transition, finished, shortened
 from shared.store import EVERYTHING, Filter, Point, PointPage
-from shared.store.input_validation import value_at
 from tests.builders import an_entry
 from tests.fakes.store import MemoryStore
 
@@ -230,25 +217,3 @@ async def test_a_foreign_document_is_read_as_one_that_does_not_exist() -> None:
 
     assert [entry and entry.document_id for entry in found] == [own, None, None]
     assert store.reads == [("scroll", 1), ("scroll", 0), ("scroll", 0)], "decoding a foreign entry takes time"
-
-
-def test_filters_find_an_entry_by_what_it_holds() -> None:
-    entry = msgspec.structs.replace(an_entry(NAMES[0]), tags=("red",))
-
-    whole, found = msgspec.json.decode(msgspec.json.encode(entry)), stored(entry)
-
-    for field in INDEXES:
-        assert value_at(found, field.split(".")) == value_at(whole, field.split(".")) != None, field  # noqa: E711
-
-
-async def test_an_entry_of_an_earlier_commit_is_read_and_changed() -> None:
-    store, entry = MemoryStore(), msgspec.structs.replace(an_entry(NAMES[0]), rev=1)
-    ledger = await a_ledger(store)
-    point = Point(id=entry.document_id, payload=msgspec.json.decode(msgspec.json.encode(entry)))
-    await store.upsert(COLLECTION, [point])
-
-    assert await ledger.get(entry.document_id) == entry
-    changed = await ledger.update(entry.document_id, tagged(entry.document_id, "red"))
-
-    assert changed is not None
-    assert await ledger.get(entry.document_id) == changed

@@ -19,7 +19,6 @@ from services.operator_cli.verify.compare import (
 )
 from services.operator_cli.verify.findings import JudgedDocument, Remedy
 from shared.contracts import ERASED, DocumentVersion, Given, LetterHead, LogPosition, TextReading
-from shared.state.ledger import stored
 from shared.store import Filter, Ids, Match, Point, Sparse
 from tests.unit.services.operator_cli.verify.builders import (
     NAME,
@@ -33,8 +32,7 @@ from tests.unit.services.operator_cli.verify.builders import (
 
 WANTED = an_expectation("first", "second", "first")
 HEAD = payload_of(WANTED.head)
-STORED = stored(right_entry(WANTED.document))
-ENTRY = payload_of(right_entry(WANTED.document))  # as earlier commits stored it
+ENTRY = payload_of(right_entry(WANTED.document))
 LATER = LogPosition(partition=3, offset=9, time=PLACE.time + 5)
 LETTER = LetterHead(
     stage="chunk",
@@ -64,7 +62,7 @@ def sentences(judged: JudgedDocument) -> str:
 
 def test_a_right_document_is_right() -> None:
     assert index_judged(NAME, WANTED, HEAD, right_points(WANTED)) == JudgedDocument()
-    assert in_ledger(ENTRY) == in_ledger(STORED) == JudgedDocument()
+    assert in_ledger(ENTRY) == JudgedDocument()
 
 
 def test_what_a_metadata_change_needs_is_compared_and_repaired() -> None:
@@ -239,7 +237,6 @@ def test_an_erased_document_has_names_only_when_it_was_sent_again(
         (entry("created", version=9), {}, "I3 version 9 is created, but the log's newest version is 5"),
         (entry("created", version=4), {}, "I3 the ledger ends at version 4"),
         (ENTRY, {"submitted": LATER}, "I3 the submission at 3@9 has not ended"),
-        (STORED | {"last": {"status": "failed"}}, {}, "I3 the ledger's entry is created, and found as failed"),
         (ENTRY | {"tags": ["green"]}, {}, "I3 the ledger's tags is ('green',), not ('red', 'blue')"),
         (entry("unchanged") | {"title": "Another"}, {}, "I3 the ledger's title is 'Another', not 'A title'"),
     ],
