@@ -173,7 +173,7 @@ FORMATS = tuple(
     )
     for kind, media_type, suffixes, name, revision in (
         ("doc", "application/msword", (".doc", ".dot"), "WordDocument", 4),
-        ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE, 3),
+        ("msg", "application/vnd.ms-outlook", (".msg",), _MESSAGE, 4),
         ("ppt", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "PowerPoint Document", 1),
     )
 )

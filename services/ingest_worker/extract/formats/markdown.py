@@ -149,5 +149,5 @@ FORMAT = Format(
     read=read,
     light=True,
     libraries=("chardet", "lxml", "pyyaml"),
-    revision=6,
+    revision=7,
 )
