@@ -39,24 +39,12 @@ _MARKUP = re.compile(
 )
 _ALT = re.compile(r"<img\s(?:[^<>]*?\s)?alt=[\"']([^\"'<>]*+)[\"'][^<>]*+>", re.IGNORECASE)
 _AUTOLINK = re.compile(r"<((?:https?:|[^\s<>@]*+@)[^\s<>]*+)>")
-_UNSEEN = frozenset(
-    {
-        "audio",
-        "button",
-        "canvas",
-        "form",
-        "head",
-        "iframe",
-        "noscript",
-        "object",
-        "script",
-        "select",
-        "style",
-        "svg",
-        "template",
-        "video",
-    }
-)
+# fmt: off
+_UNSEEN = frozenset({
+    "audio", "button", "canvas", "form", "head", "iframe", "noscript", "object", "script", "select", "style", "svg",
+    "template", "video",
+})
+# fmt: on
 _SAYS_MORE = 200  # characters; what is for browsers without scripts mostly says that they are needed
 _ITEM = re.compile(r"\s*+(?:-|\d++\.)(?: |\Z)")
 # Of UTF-8; lxml parses pages with them, and then refuses to write what it has read.

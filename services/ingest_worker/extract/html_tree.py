@@ -149,7 +149,7 @@ def present(tree: "HtmlElement", base: str | None) -> None:
 
     With a `base`, which may be '', links are joined with it and written as Markdown's.
     """
-    write_addresses(tree, base)
+    _write_addresses(tree, base)
     _show_signs(tree)
     _bracket_readings(tree)
     _part_fields(tree)
@@ -689,7 +689,7 @@ def drop_tracked(tree: "HtmlElement") -> None:
             deleted.drop_tree()
 
 
-def write_addresses(root: "HtmlElement", base: str | None = None) -> None:
+def _write_addresses(root: "HtmlElement", base: str | None) -> None:
     """Write the addresses of links in brackets behind their words, and signs around struck ones, as in Markdown.
 
     With a `base`, which may be '', relative ones are joined with it, or are written as Markdown's links.

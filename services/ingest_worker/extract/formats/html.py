@@ -158,8 +158,8 @@ def _text(source: bytes, tree: "HtmlElement", base: str) -> str:
         first, main = main, second if better and "\n" in second else main  # else all words of the page in one line
         if len(main) < _SHORT_PAGE and (text := _of_short_page(source, base, first, main)):
             return text
-    page = tree_of(source)[0]
-    return "" if page is None or not main else cleaned(text_of(page, main, base))
+    page = tree_of(source)[0] if main else None
+    return "" if page is None else cleaned(text_of(page, main, base))
 
 
 def _of_short_page(source: bytes, base: str, first: str, main: str) -> str:
