@@ -114,8 +114,7 @@ def _read(record: Record) -> DocumentSubmitted:
                 "that is the id of a known document; this one has neither",
                 "tombstone",
             )
-        tenant = header(record, "tenant") or DEFAULT_TENANT
-        return DocumentSubmitted(tenant=tenant, source=source, path=path, deleted=True)
+        return DocumentSubmitted(tenant=_tenant(record), source=source, path=path, deleted=True)
     if needs_headers(record):
         return _of_binary(record, header(record, "content-type") or "")
     if b'"specversion"' in record.value:
@@ -151,8 +150,7 @@ def _of_binary(record: Record, kind: str) -> DocumentSubmitted:
             "and path",
             "undecodable",
         )
-    tenant = header(record, "tenant") or DEFAULT_TENANT
-    return DocumentSubmitted(tenant=tenant, source=source, path=path, content=record.value, media_type=kind)
+    return DocumentSubmitted(tenant=_tenant(record), source=source, path=path, content=record.value, media_type=kind)
 
 
 def _of_structured(value: bytes) -> DocumentSubmitted:
@@ -186,6 +184,10 @@ def _named(record: Record) -> tuple[str | None, str | None]:
     if source is None or path is None:
         return header(record, "ce_source"), header(record, "ce_subject")
     return source, path
+
+
+def _tenant(record: Record) -> str:
+    return header(record, "tenant") or DEFAULT_TENANT
 
 
 def _is_json(kind: str) -> bool:

@@ -315,7 +315,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                     lane.suspects = min(int(found[1]), (await consumer.end_offsets([lane.tp]))[lane.tp])
                     log.warning("records_read_alone: %s: below offset %d of %s", self.name, lane.suspects, lane.tp)
                 mark = max(lane.suspects, lane.started + _AHEAD)
-                await consumer.commit({lane.tp: (lane.flushed, f"under-way:{mark}")})
+                await consumer.commit({lane.tp: (lane.flushed, _metadata(mark))})
                 lane.marked = mark
         except (KafkaError, ConsumerStoppedError, Unavailable) as error:
             # Their handlers may run all the same: the next mark includes them.
@@ -613,9 +613,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             for lane, low in lows.items():
                 lane.flushed = low
             try:
-                await consumer.commit(
-                    {lane.tp: (low, f"under-way:{marks[lane]}" if marks[lane] else "") for lane, low in lows.items()}
-                )
+                await consumer.commit({lane.tp: (low, _metadata(marks[lane])) for lane, low in lows.items()})
             except (CommitFailedError, IllegalStateError) as error:
                 # A lane isn't ours any more: it will be closed, and the others commit in the next round.
                 raise Unavailable(f"an assignment has changed: {error}", "rebalance") from error
@@ -649,6 +647,10 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                     f"{self.name} stopped: its offset {position} of {tp.topic}/{tp.partition} is out of range, the "
                     f"log holds {starts[tp]} to {ends[tp]}: records were deleted before they were read. {self._behind}"
                 )
+
+
+def _metadata(mark: int) -> str:
+    return f"under-way:{mark}" if mark else ""
 
 
 async def _rest(lane: _Running, seconds: float) -> bool:

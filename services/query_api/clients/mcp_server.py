@@ -131,8 +131,9 @@ async def search(request: ApiRequest, asked: SearchArguments) -> AgentResults:
     results: dict[str, AgentResult] = {}
     for hit in found.hits:
         id_ = hit.metadata["documentId"]
-        title, url = hit.metadata.get("title") or hit.metadata["path"], links.page(hit.metadata)
-        results.setdefault(id_, AgentResult(id=id_, title=title, url=url, text=hit.shown, score=hit.score))
+        if id_ not in results:
+            title, url = hit.metadata.get("title") or hit.metadata["path"], links.page(hit.metadata)
+            results[id_] = AgentResult(id=id_, title=title, url=url, text=hit.shown, score=hit.score)
     return AgentResults(results=list(results.values()))
 
 
